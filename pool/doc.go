@@ -1,0 +1,34 @@
+// Package pool divides a fixed number of memory segments between partitions.
+//
+// It works on numbers only, never on memory. The daemon's [NetworkBufferPool]
+// holds the budget of the whole host: so many segments of one size. Each
+// partition gets a [Grant] of it: a promise of Required segments, and up to Max
+// as long as others do not need them. A surplus is spread over the grants in
+// proportion to what they could use, and is taken back when new grants come.
+//
+// Which segments a grant stands for is the matter of the partition's region:
+// segment numbers run from 0 in each of them, and a [SegmentSet] tells which are
+// handed out. The producer of the partition keeps its free segments in a
+// [LocalBufferPool] in its own heap. It draws them from a [Source], which is
+// either a grant in the same process ([NetworkBufferPool.CreateLocalPool]) or a
+// connection to the daemon.
+//
+//	 daemon                                        producer
+//	┌───────────────────┐  Source.Request (n)     ┌────────────────────┐ TryRequest
+//	│ NetworkBufferPool │◀────────────────────────│ LocalBufferPool    │───────────▶ writer
+//	│   Grant  size 4   │  Granted (segments)     │   size 4           │
+//	│   Grant  size 12  │────────────────────────▶│   free ring        │ Recycle
+//	│                   │  SetNumBuffers (size)   │   channel quotas   │◀─────────── consumers'
+//	│                   │────────────────────────▶│                    │             cursors
+//	└───────────────────┘  Source.Recycle         └────────────────────┘
+//
+// Nothing in here waits: a caller that gets no segment waits for a channel that
+// is closed when it is worth another try. Nothing calls out with a lock held.
+//
+// The behaviour is that of Flink's NetworkBufferPool and LocalBufferPool, with
+// these differences. Segments that come back are given to the waiting grants in
+// the order in which they began to wait, and no grant gets more than it requires
+// while another lacks what it requires. A channel over its quota makes a pool
+// unavailable but does not keep a record that has been begun from a free segment.
+// Broadcast segments are charged to no channel.
+package pool

@@ -1,0 +1,164 @@
+package pool
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLocalPoolsFollowRedistribution(t *testing.T) {
+	network := newNetwork(t, 10)
+	first := createLocal(t, network, LocalConfig{Required: 1, Max: 10})
+	require.Equal(t, 10, first.Size())
+	second := createLocal(t, network, LocalConfig{Required: 1, Max: 10})
+	require.Equal(t, []int{5, 5}, []int{first.Size(), second.Size()})
+	others, _ := createGrant(t, network, 6, 6)
+	require.Equal(t, []int{2, 2}, []int{first.Size(), second.Size()})
+	require.Equal(t, 8, network.Stats().Available, "each pool has fetched one ahead")
+	require.Equal(t, 6, others.Request(6))
+	others.Reclaim()
+	first.LazyDestroy()
+	require.Equal(t, 10, second.Size())
+}
+
+func TestOverProvisionedLocalPoolHandsItsExcessToTheNewOne(t *testing.T) {
+	network := newNetwork(t, 1024)
+	first := createLocal(t, network, LocalConfig{Required: 511, Max: 1024})
+	segments := requestAll(t, first, 513)
+	second := createLocal(t, network, LocalConfig{Required: 513, Max: 1024})
+	require.Equal(t, []int{511, 513}, []int{first.Size(), second.Size()})
+	requireNone(t, first)
+	require.Equal(t, 513, first.Requested(), "the one fetched ahead was given back")
+	requestAll(t, second, 511)
+	requireNone(t, second)
+	waiting := second.Availability()
+	recycle(t, first, segments[0])
+	require.True(t, isClosed(waiting))
+	require.Zero(t, network.Stats().Available)
+	require.Equal(t, 512, first.Requested())
+	require.Equal(t, 512, second.Requested())
+	request(t, second, NoChannel)
+}
+
+func TestEmptyBudgetWakesAllPoolsThatWaitForIt(t *testing.T) {
+	network := newNetwork(t, 20)
+	holder, _ := createGrant(t, network, 10, Unlimited)
+	require.Equal(t, 20, holder.Request(20))
+	pools := []*LocalBufferPool{
+		createLocal(t, network, LocalConfig{Required: 5, Max: 10}),
+		createLocal(t, network, LocalConfig{Required: 5, Max: 10}),
+	}
+	var waiting []<-chan struct{}
+	for _, p := range pools {
+		requireNone(t, p)
+		waiting = append(waiting, p.Availability())
+	}
+	require.NoError(t, holder.Recycle(1))
+	require.True(t, isClosed(waiting[0]))
+	require.False(t, isClosed(waiting[1]))
+	holder.Reclaim()
+	require.True(t, isClosed(waiting[1]))
+	for _, p := range pools {
+		require.Equal(t, 10, p.Size())
+		requestAll(t, p, 10)
+		requireNone(t, p)
+	}
+}
+
+func TestLocalPoolThatCannotBePromisedLeavesNoTrace(t *testing.T) {
+	network := newNetwork(t, 10)
+	_, err := network.CreateLocalPool(LocalConfig{Required: 11, Max: 11})
+	require.ErrorIs(t, err, ErrInsufficientBuffers)
+	network.Destroy()
+	_, err = network.CreateLocalPool(LocalConfig{Required: 1, Max: 1})
+	require.ErrorIs(t, err, ErrDestroyed)
+}
+
+func TestShrunkAndGrownPoolUsesTheLowestSegmentsOfItsRegion(t *testing.T) {
+	network := newNetwork(t, 8)
+	p := createLocal(t, network, LocalConfig{Required: 1, Max: 8})
+	segments := requestAll(t, p, 8)
+	other, _ := createGrant(t, network, 7, 7)
+	require.Equal(t, 1, p.Size())
+	recycle(t, p, segments[3], segments[6], segments[1])
+	require.Equal(t, 5, p.Requested())
+	other.Destroy()
+	require.Equal(t, []int{1, 3, 6}, requestAll(t, p, 3))
+}
+
+// Many goroutines on one pool: none waits for ever, nothing is lost.
+func TestManyGoroutinesShareOnePool(t *testing.T) {
+	const goroutines, rounds = 128, 200
+	network := newNetwork(t, 128)
+	p := createLocal(t, network, LocalConfig{Required: 1, Max: 128, Subpartitions: 4, MaxBuffersPerChannel: 8})
+	var wg sync.WaitGroup
+	for i := range goroutines {
+		wg.Go(func() { requestAndRecycle(t, p, i%4, rounds) })
+	}
+	wg.Wait()
+	require.Zero(t, p.Used())
+	requireLocalInvariants(t, p)
+	p.LazyDestroy()
+	require.Equal(t, 128, network.Stats().Available)
+}
+
+// Producers work while redistribution moves what they have between them. That
+// every one comes to its end shows that no wake-up is lost.
+func TestPoolsWorkWhileOthersComeAndGo(t *testing.T) {
+	const producers, rounds = 4, 500
+	network := newNetwork(t, 16)
+	var pools []*LocalBufferPool
+	var working, churning sync.WaitGroup
+	for i := range producers {
+		p := createLocal(t, network, LocalConfig{Required: 1, Max: Unlimited, RequestBatch: 1 + 3*(i%2)})
+		pools = append(pools, p)
+		for range 3 {
+			working.Go(func() { requestAndRecycle(t, p, NoChannel, rounds) })
+		}
+	}
+	done := make(chan struct{})
+	for i := range 2 {
+		churning.Go(func() {
+			for !isClosed(done) {
+				p, err := network.CreateLocalPool(LocalConfig{Required: 3 + i, Max: 6})
+				if err != nil {
+					t.Errorf("create pool: %v", err)
+					return
+				}
+				requestAndRecycle(t, p, NoChannel, 3)
+				p.LazyDestroy()
+			}
+		})
+	}
+	working.Wait()
+	close(done)
+	churning.Wait()
+	for _, p := range pools {
+		requireLocalInvariants(t, p)
+		require.Zero(t, p.Used())
+		require.Equal(t, p.source.(*grantSource).grant.Size(), p.Size())
+		p.LazyDestroy()
+		require.Zero(t, p.Requested())
+	}
+	require.Equal(t, NetworkStats{Total: 16, Available: 16}, network.Stats())
+}
+
+// requestAndRecycle takes a segment and gives it back, many times, waiting
+// whenever there is none.
+func requestAndRecycle(t *testing.T, p *LocalBufferPool, channel, rounds int) {
+	for range rounds {
+		for {
+			segment, ok, err := p.TryRequest(channel)
+			if err != nil {
+				t.Errorf("request: %v", err)
+				return
+			}
+			if ok {
+				p.Recycle(segment, channel)
+				break
+			}
+			<-p.FreeSegment()
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A modelGrant is what the model knows of a grant, and the listener of the real
+// one.
+type modelGrant struct {
+	grant *Grant
+	spec  GrantSpec
+	size  int // as told by SizeChanged
+	held  int
+	wish  int
+	later int // served after it had waited
+	told  int // by Granted
+	ended bool
+}
+
+func (m *modelGrant) SizeChanged()  { m.size = m.grant.Size() }
+func (m *modelGrant) Granted(n int) { m.told += n }
+
+// TestRandomOperationsOnTheBudget compares a NetworkBufferPool with a model that
+// keeps a list of waiting grants and looks at all of it after every operation.
+func TestRandomOperationsOnTheBudget(t *testing.T) {
+	random := newRandom(t)
+	for range 20 {
+		runBudgetAgainstModel(t, random, 1+random.IntN(60), 300)
+	}
+}
+
+func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations int) {
+	p := newNetwork(t, total)
+	var all, waiting []*modelGrant
+	free := total
+
+	// serve gives what is free to those who wait, as they come, keeping back what
+	// others lack of what they require.
+	serve := func() {
+		for _, m := range waiting {
+			lacking := 0
+			for _, other := range all {
+				if other != m && !other.ended {
+					lacking += max(0, other.spec.Required-other.held)
+				}
+			}
+			for free > 0 && m.wish > 0 && m.held < m.size && (m.held < m.spec.Required || free > lacking) {
+				free--
+				m.held++
+				m.later++
+				m.wish--
+			}
+		}
+		waiting = slices.DeleteFunc(waiting, func(m *modelGrant) bool { return m.wish == 0 })
+	}
+	end := func(m *modelGrant) {
+		m.ended, m.wish = true, 0
+		waiting = slices.DeleteFunc(waiting, func(other *modelGrant) bool { return other == m })
+	}
+	// Sizes are the pool's own, as their rule is checked elsewhere; the listener
+	// has to have told of each change.
+	check := func() {
+		t.Helper()
+		var grants []*Grant
+		for _, m := range all {
+			grants = append(grants, m.grant)
+			if !m.ended {
+				require.True(t, m.grant.Size() == m.size, "every change is announced")
+			}
+		}
+		requireNetworkInvariants(t, p, grants)
+		serve()
+		for _, m := range all {
+			require.True(t, m.held == m.grant.Held() && m.wish == m.grant.wish && m.later == m.told,
+				"model %+v, grant %+v", m, m.grant)
+		}
+		require.Equal(t, free, p.Stats().Available)
+	}
+
+	for range operations {
+		if len(all) == 0 || random.IntN(8) == 0 {
+			required := 1 + random.IntN(max(1, total/4))
+			m := &modelGrant{spec: GrantSpec{Required: required, Max: required + random.IntN(total)}}
+			if random.IntN(4) == 0 {
+				m.spec.Max = Unlimited
+			}
+			before := p.Stats().Required
+			grant, err := p.CreateGrant(m.spec, m)
+			if before+required > total {
+				require.ErrorIs(t, err, ErrInsufficientBuffers)
+			} else {
+				require.NoError(t, err)
+				m.grant, m.size = grant, grant.Size()
+				all = append(all, m)
+			}
+			check()
+			continue
+		}
+		m := all[random.IntN(len(all))]
+		switch n := random.IntN(20); {
+		case n < 9:
+			wanted := random.IntN(6)
+			if !m.ended {
+				if m.wish == 0 {
+					waiting = append(waiting, m)
+				}
+				m.wish = min(m.wish+wanted, max(m.wish, min(m.spec.Max, total)-m.held))
+			}
+			before := m.held
+			serve()
+			require.Equal(t, m.held-before, m.grant.Request(wanted))
+			m.later -= m.held - before
+		case n < 16:
+			back := random.IntN(m.held + 1)
+			require.NoError(t, m.grant.Recycle(back))
+			m.held -= back
+			free += back
+		case n < 17:
+			require.ErrorIs(t, m.grant.Recycle(m.held+1+random.IntN(3)), ErrUnknownSegment)
+		case n < 18:
+			m.grant.Destroy()
+			end(m)
+		default:
+			m.grant.Reclaim()
+			free += m.held
+			m.held = 0
+			end(m)
+		}
+		check()
+		all = slices.DeleteFunc(all, func(m *modelGrant) bool { return m.ended && m.held == 0 })
+	}
+	p.DestroyAllGrants()
+	for _, m := range all {
+		require.NoError(t, m.grant.Recycle(m.held))
+	}
+	require.Equal(t, NetworkStats{Total: total, Available: total}, p.Stats())
+}
+
+// A modelSource owns the segments of a region. It delivers what it is asked for in
+// parts, at once or later.
+type modelSource struct {
+	random   *rand.Rand
+	pool     *LocalBufferPool
+	atSource []int
+	owed     int
+	free     []int // the free list that the pool should have
+	ended    bool
+}
+
+func (s *modelSource) Attach(p *LocalBufferPool) { s.pool = p }
+
+func (s *modelSource) take(n int) []int {
+	segments := slices.Clone(s.atSource[:n])
+	s.atSource = s.atSource[n:]
+	s.free = append(s.free, segments...)
+	return segments
+}
+
+func (s *modelSource) Request(n int) []int {
+	now := s.random.IntN(n + 1)
+	s.owed += n - now
+	return s.take(now)
+}
+
+func (s *modelSource) Recycle(segments []int) {
+	s.atSource = append(s.atSource, segments...)
+	s.random.Shuffle(len(s.atSource), func(i, j int) {
+		s.atSource[i], s.atSource[j] = s.atSource[j], s.atSource[i]
+	})
+	s.free = s.free[len(segments):]
+}
+
+func (s *modelSource) Destroy() { s.ended = true }
+
+// TestRandomOperationsOnALocalPool compares a LocalBufferPool with a list of free
+// segments, a count for each channel and waiters that must be woken exactly when
+// there is something for them.
+func TestRandomOperationsOnALocalPool(t *testing.T) {
+	random := newRandom(t)
+	for range 40 {
+		runLocalPoolAgainstModel(t, random, 300)
+	}
+}
+
+func runLocalPoolAgainstModel(t *testing.T, random *rand.Rand, operations int) {
+	required := 1 + random.IntN(5)
+	config := LocalConfig{
+		Required:             required,
+		Max:                  required + random.IntN(40),
+		Subpartitions:        random.IntN(5),
+		MaxBuffersPerChannel: random.IntN(6),
+		RequestBatch:         random.IntN(9),
+	}
+	s := &modelSource{random: random, atSource: random.Perm(config.Max)}
+	p := newLocal(t, config, s)
+	type loan struct{ segment, channel int }
+	var loans []loan
+	channels := make([]int, config.Subpartitions)
+	size := required
+	var available, free <-chan struct{}
+
+	check := func() {
+		t.Helper()
+		requireLocalInvariants(t, p)
+		require.Equal(t, [4]int{len(s.free), len(loans), config.Max - len(s.atSource), size},
+			[4]int{p.Free(), p.Used(), p.Requested(), p.Size()})
+		isAvailable := s.ended || len(s.free) > 0 &&
+			(config.MaxBuffersPerChannel == 0 || !slices.ContainsFunc(channels, func(n int) bool { return n >= config.MaxBuffersPerChannel }))
+		require.Equal(t, isAvailable, p.Available())
+		// The pool is looked at after every operation, and none both makes it
+		// available and unavailable again, so no wake-up can be missed here.
+		for _, row := range []struct {
+			waiting *<-chan struct{}
+			wait    func() <-chan struct{}
+			holds   bool
+		}{
+			{&available, p.Availability, isAvailable},
+			{&free, p.FreeSegment, s.ended || len(s.free) > 0},
+		} {
+			if *row.waiting == nil {
+				*row.waiting = row.wait()
+			}
+			require.Equal(t, row.holds, isClosed(*row.waiting))
+			if row.holds {
+				*row.waiting = nil
+			}
+		}
+	}
+	back := func(i int) {
+		l := loans[i]
+		loans = slices.Delete(loans, i, i+1)
+		if l.channel != NoChannel {
+			channels[l.channel]--
+		}
+		s.free = append(s.free, l.segment)
+		p.Recycle(l.segment, l.channel)
+	}
+
+	check()
+	for range operations {
+		switch random.IntN(10) {
+		case 0, 1, 2, 3:
+			channel := random.IntN(config.Subpartitions+1) - 1
+			expected := slices.Clone(s.free)
+			if len(expected) > 0 {
+				s.free = s.free[1:]
+			}
+			segment, ok, err := p.TryRequest(channel)
+			require.NoError(t, err)
+			require.Equal(t, len(expected) > 0, ok)
+			if ok {
+				require.Equal(t, expected[0], segment)
+				loans = append(loans, loan{segment, channel})
+				if channel != NoChannel {
+					channels[channel]++
+				}
+			}
+		case 4, 5, 6:
+			if len(loans) > 0 {
+				back(random.IntN(len(loans)))
+			}
+		case 7, 8:
+			n := min(random.IntN(s.owed+1), len(s.atSource))
+			s.owed -= n
+			require.NoError(t, p.Granted(s.take(n)))
+		case 9:
+			n := required + random.IntN(config.Max-required+3)
+			size = min(n, config.Max)
+			require.NoError(t, p.SetNumBuffers(n))
+		}
+		check()
+	}
+	p.LazyDestroy()
+	require.True(t, s.ended)
+	check()
+	for len(loans) > 0 {
+		back(random.IntN(len(loans)))
+		check()
+	}
+	require.NoError(t, p.Granted(s.take(min(s.owed, len(s.atSource)))))
+	check()
+	slices.Sort(s.atSource)
+	for i, segment := range s.atSource {
+		require.Equal(t, i, segment, "every segment is back at the source once")
+	}
+}

@@ -1,0 +1,137 @@
+package pool
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSurplusIsSharedInProportionToWhatCanBeUsed(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		total int
+		specs []GrantSpec
+		sizes []int
+	}{
+		{"bounded below the budget", 1024, []GrantSpec{{1, 10}, {1, 10}}, []int{10, 10}},
+		{"one without bound", 1024, []GrantSpec{{1, Unlimited}}, []int{1024}},
+		{"two without bound", 1024, []GrantSpec{{1, Unlimited}, {1, Unlimited}}, []int{512, 512}},
+		{"two without bound that require all", 1024, []GrantSpec{{512, Unlimited}, {512, Unlimited}}, []int{512, 512}},
+		{"fixed beside unlimited", 1024, []GrantSpec{{24, 24}, {1, Unlimited}}, []int{24, 1000}},
+		{"fixed beside bounded", 1024, []GrantSpec{{1, 1}, {1, 2}}, []int{1, 2}},
+		{"only fixed ones", 1024, []GrantSpec{{3, 3}, {4, 4}}, []int{3, 4}},
+		{"alone with all of a small budget", 3, []GrantSpec{{1, 10}}, []int{3}},
+		{"odd segment goes to the later one", 3, []GrantSpec{{1, 10}, {1, 10}}, []int{1, 2}},
+		{"only what is required is there", 3, []GrantSpec{{1, 10}, {1, 10}, {1, 10}}, []int{1, 1, 1}},
+		{"unbounded weighs the whole surplus", 33, []GrantSpec{{1, 11}, {1, Unlimited}, {1, 1}}, []int{8, 24, 1}},
+		{"more than was there", 1024, []GrantSpec{{511, 1024}, {513, 1024}}, []int{511, 513}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newNetwork(t, row.total)
+			var grants []*Grant
+			for _, spec := range row.specs {
+				g, _ := createGrant(t, p, spec.Required, spec.Max)
+				grants = append(grants, g)
+				requireNetworkInvariants(t, p, grants)
+			}
+			var sizes []int
+			for _, g := range grants {
+				sizes = append(sizes, g.Size())
+			}
+			require.Equal(t, row.sizes, sizes)
+		})
+	}
+}
+
+// The grants in the middle stand for segments that are promised to others and
+// returned again.
+func TestSizesFollowEveryPromiseAndItsReturn(t *testing.T) {
+	p := newNetwork(t, 10)
+	first, hears := createGrant(t, p, 1, 10)
+	require.Equal(t, 10, first.Size())
+	promises := make([]*Grant, 3)
+	promises[0], _ = createGrant(t, p, 2, 2)
+	require.Equal(t, 8, first.Size())
+	second, _ := createGrant(t, p, 1, 10)
+	sizes := func() []int { return []int{first.Size(), second.Size()} }
+	require.Equal(t, []int{4, 4}, sizes())
+	promises[1], _ = createGrant(t, p, 2, 2)
+	require.Equal(t, []int{3, 3}, sizes())
+	promises[2], _ = createGrant(t, p, 2, 2)
+	require.Equal(t, []int{2, 2}, sizes())
+	require.Equal(t, 4, hears.resized)
+
+	for i, want := range [][]int{{3, 3}, {4, 4}, {5, 5}} {
+		promises[i].Destroy()
+		require.Equal(t, want, sizes())
+	}
+	first.Destroy()
+	require.Equal(t, 10, second.Size())
+}
+
+func TestSizesDoNotChangeOverAndOver(t *testing.T) {
+	p := newNetwork(t, 100)
+	bounded, hears := createGrant(t, p, 1, 10)
+	for range 5 {
+		g, _ := createGrant(t, p, 1, 10)
+		g.Destroy()
+	}
+	require.Equal(t, 10, bounded.Size())
+	require.Zero(t, hears.resized, "an equal size is not announced")
+}
+
+func TestDestroyingOneOfTwoUnboundedGrantsGivesTheOtherEverything(t *testing.T) {
+	p := newNetwork(t, 1024)
+	first, _ := createGrant(t, p, 1, Unlimited)
+	second, hears := createGrant(t, p, 1, Unlimited)
+	require.Equal(t, 512, second.Size())
+	first.Destroy()
+	require.Equal(t, 1024, second.Size())
+	require.Equal(t, 1, hears.resized)
+}
+
+func TestRandomGrantsGetEverythingTheyCanUse(t *testing.T) {
+	random := newRandom(t)
+	for range 1000 {
+		p := newNetwork(t, 1024)
+		var grants []*Grant
+		var most, surplusUse int
+		for range 32 {
+			required := 1 + random.IntN(32)
+			g, _ := createGrant(t, p, required, required+random.IntN(100))
+			grants = append(grants, g)
+			most += g.spec.Max
+		}
+		surplus := 1024 - p.Stats().Required
+		for _, g := range grants {
+			surplusUse += min(surplus, g.spec.Max-g.spec.Required)
+		}
+		sizes := 0
+		for _, g := range grants {
+			sizes += g.Size()
+			exact := float64(g.spec.Required)
+			if surplusUse > 0 {
+				exact += float64(min(surplus, surplusUse)) * float64(min(surplus, g.spec.Max-g.spec.Required)) / float64(surplusUse)
+			}
+			require.True(t, math.Abs(exact-float64(g.Size())) < 1, "size %d, in proportion %v", g.Size(), exact)
+		}
+		require.Equal(t, min(1024, most), sizes)
+		requireNetworkInvariants(t, p, grants)
+	}
+}
+
+func TestLargestBudgetIsSharedWithoutOverflow(t *testing.T) {
+	p := newNetwork(t, math.MaxInt32)
+	var grants []*Grant
+	for range 64 {
+		g, _ := createGrant(t, p, 1, Unlimited)
+		grants = append(grants, g)
+	}
+	require.Equal(t, 1<<25-1, grants[0].Size())
+	requireNetworkInvariants(t, p, grants)
+
+	require.Equal(t, uint64(math.MaxUint64-1), mulDiv(math.MaxUint64-1, math.MaxUint64, math.MaxUint64))
+	require.Equal(t, uint64(1)<<61, mulDiv(1<<62, 1<<62, 1<<63))
+	require.Zero(t, mulDiv(1, 1, 0))
+}

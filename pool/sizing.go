@@ -1,0 +1,76 @@
+package pool
+
+// Defaults that users of Flink know. Counts are in segments.
+const (
+	// DefaultSegmentSize is the size of a segment in bytes, as
+	// taskmanager.memory.segment-size.
+	DefaultSegmentSize = 32 << 10
+	// DefaultBuffersPerChannel is what each channel adds to the size of a pool, as
+	// taskmanager.network.memory.buffers-per-channel.
+	DefaultBuffersPerChannel = 2
+	// DefaultFloatingBuffers is what the channels of a pool share, as
+	// taskmanager.network.memory.floating-buffers-per-gate. Partitions share
+	// FloatingBuffers segments by default, which is more.
+	DefaultFloatingBuffers = 8
+	// DefaultBlockingRequiredPerGate is the most that a gate over blocking
+	// partitions requires, as
+	// taskmanager.network.memory.read-buffer.required-per-gate.max. A gate over
+	// pipelined partitions has no such limit: Unlimited.
+	DefaultBlockingRequiredPerGate = 1000
+)
+
+// DefaultFloatingBytes is how much a pipelined partition should be able to have in
+// flight besides the share of its channels.
+const DefaultFloatingBytes = 4 << 20
+
+// FloatingBuffers returns how many segments the channels of a pipelined partition
+// share if they are to hold targetBytes, but at least DefaultFloatingBuffers. The
+// segment size must be positive.
+//
+// The share is sized in bytes because what matters is the cache of a core. With
+// less than about twice its second level in flight, a consumer reads lines that
+// the producer's cache still owns, and the hand-over is several times slower.
+func FloatingBuffers(segmentSize, targetBytes int) int {
+	return max(DefaultFloatingBuffers, targetBytes/segmentSize)
+}
+
+// PartitionBounds returns the smallest and the largest size of the pool of a
+// result partition. It requires a segment for each subpartition to write and one
+// more to go on with. A bounded partition can use buffersPerChannel segments for
+// each subpartition and a floating share, but never less than it requires; another
+// one can use any number: Unlimited. No argument may be negative.
+//
+// As in Flink's ResultPartitionFactory.
+func PartitionBounds(bounded bool, subpartitions, buffersPerChannel, floating int) (required, most int) {
+	required = subpartitions + 1
+	if !bounded {
+		return required, Unlimited
+	}
+	return required, max(required, subpartitions*buffersPerChannel+floating)
+}
+
+// GateBuffers says how the segments of an input gate are divided.
+type GateBuffers struct {
+	// ExclusivePerChannel segments belong to each channel alone.
+	ExclusivePerChannel int
+	// RequiredFloating and MaxFloating bound the pool that all channels share.
+	RequiredFloating int
+	MaxFloating      int
+}
+
+// GateBounds divides the segments of a gate with the given number of channels, at
+// least 1, so that it requires no more than requiredMax, at least 1 (or Unlimited):
+// channels lose their exclusive segments to the shared pool until that is so. No
+// other argument may be negative.
+//
+// As in Flink's GateBuffersSpec.
+func GateBounds(requiredMax, channels, buffersPerChannel, floating int) GateBuffers {
+	required := min(requiredMax, channels*buffersPerChannel+1)
+	exclusive := min(buffersPerChannel, (required-1)/channels)
+	requiredFloating := required - exclusive*channels
+	return GateBuffers{
+		ExclusivePerChannel: exclusive,
+		RequiredFloating:    requiredFloating,
+		MaxFloating:         max(requiredFloating, (buffersPerChannel-exclusive)*channels+floating),
+	}
+}

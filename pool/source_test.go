@@ -1,0 +1,181 @@
+package pool
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A scriptedSource hands out the numbers from next on, as many as it has ready,
+// and owes the rest.
+type scriptedSource struct {
+	pool      *LocalBufferPool
+	next      int
+	ready     int
+	requests  []int
+	recycled  []int
+	destroyed int
+	onRecycle func()
+}
+
+func (s *scriptedSource) Attach(p *LocalBufferPool) { s.pool = p }
+
+func (s *scriptedSource) Request(n int) []int {
+	s.requests = append(s.requests, n)
+	n = min(n, s.ready)
+	s.ready -= n
+	return s.numbers(n)
+}
+
+func (s *scriptedSource) numbers(n int) (segments []int) {
+	for range n {
+		segments = append(segments, s.next)
+		s.next++
+	}
+	return segments
+}
+
+func (s *scriptedSource) Recycle(segments []int) {
+	s.recycled = append(s.recycled, segments...)
+	if s.onRecycle != nil {
+		s.onRecycle()
+	}
+}
+
+func (s *scriptedSource) Destroy() { s.destroyed++ }
+
+func TestLazyDestroyTellsTheSourceOnce(t *testing.T) {
+	s := &scriptedSource{ready: 9}
+	p := newLocal(t, LocalConfig{Required: 2, Max: 4}, s)
+	used := request(t, p, NoChannel)
+	p.LazyDestroy()
+	p.LazyDestroy()
+	require.Equal(t, 1, s.destroyed)
+	require.Equal(t, []int{1}, s.recycled)
+	require.NoError(t, p.SetNumBuffers(4))
+	require.Equal(t, []int{1, 1}, s.requests, "nothing is asked for after the end")
+	recycle(t, p, used)
+	require.Equal(t, []int{1, 0}, s.recycled)
+}
+
+func TestSourceThatHasNothingIsNotAskedAgain(t *testing.T) {
+	s := &scriptedSource{ready: 1}
+	p := newLocal(t, LocalConfig{Required: 1, Max: 2}, s)
+	require.NoError(t, p.SetNumBuffers(2))
+	segment := request(t, p, NoChannel)
+	require.Equal(t, []int{1, 1}, s.requests)
+	require.NoError(t, p.SetNumBuffers(1))
+	require.NoError(t, p.SetNumBuffers(2))
+	requireNone(t, p)
+	require.Equal(t, []int{1, 1}, s.requests, "the second segment is still owed")
+	requireLocalInvariants(t, p)
+	recycle(t, p, segment)
+	p.LazyDestroy()
+	requireLocalInvariants(t, p)
+}
+
+func TestSegmentsThatComeLaterMakeThePoolAvailable(t *testing.T) {
+	s := &scriptedSource{}
+	p := newLocal(t, LocalConfig{Required: 2, Max: 2}, s)
+	requireNone(t, p)
+	available, free := p.Availability(), p.FreeSegment()
+	require.NoError(t, p.Granted([]int{1}))
+	require.True(t, isClosed(available))
+	require.True(t, isClosed(free))
+	require.Equal(t, 1, request(t, p, NoChannel))
+	require.Equal(t, []int{1, 1}, s.requests)
+}
+
+func TestSegmentsThatComeTooLateGoBackToTheSource(t *testing.T) {
+	t.Run("after a shrink", func(t *testing.T) {
+		s := &scriptedSource{ready: 1}
+		p := newLocal(t, LocalConfig{Required: 1, Max: 2}, s)
+		require.NoError(t, p.SetNumBuffers(2))
+		request(t, p, NoChannel)
+		require.NoError(t, p.SetNumBuffers(1))
+		available := p.Availability()
+		require.NoError(t, p.Granted([]int{1}))
+		require.Equal(t, []int{1}, s.recycled)
+		require.False(t, isClosed(available))
+		requireLocalInvariants(t, p)
+	})
+	t.Run("after the end", func(t *testing.T) {
+		s := &scriptedSource{}
+		p := newLocal(t, LocalConfig{Required: 1, Max: 2}, s)
+		p.LazyDestroy()
+		require.NoError(t, p.Granted([]int{0}))
+		require.Equal(t, []int{0}, s.recycled)
+		requireLocalInvariants(t, p)
+	})
+}
+
+func TestGrantedSegmentsAreChecked(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		segments []int
+	}{
+		{"negative", []int{1, -1}},
+		{"past the end of the region", []int{1, 8}},
+		{"twice", []int{1, 2, 1}},
+		{"free in the pool", []int{1, 3}},
+		{"handed out", []int{1, 5}},
+		{"more than were asked for", []int{0, 1, 2, 4}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newLocal(t, LocalConfig{Required: 5, Max: 8, RequestBatch: 5}, &scriptedSource{})
+			require.NoError(t, p.Granted([]int{5, 3}))
+			request(t, p, NoChannel)
+			require.ErrorIs(t, p.Granted(row.segments), ErrUnknownSegment)
+			requireLocalInvariants(t, p)
+			require.Equal(t, 1, p.Free(), "none was taken")
+			require.NoError(t, p.Granted([]int{1, 2, 4}))
+		})
+	}
+}
+
+func TestSourceThatReturnsUnaskedSegmentsPanics(t *testing.T) {
+	require.Panics(t, func() {
+		_, _ = NewLocalBufferPool(LocalConfig{Required: 1, Max: 1}, &scriptedSource{next: 1, ready: 1})
+	})
+}
+
+func TestBatchedRequestsKeepHalfABatchInStock(t *testing.T) {
+	s := &scriptedSource{}
+	p := newLocal(t, LocalConfig{Required: 2, Max: 20, RequestBatch: 8}, s)
+	require.Equal(t, []int{2}, s.requests, "no more than the size")
+	require.NoError(t, p.SetNumBuffers(20))
+	require.Equal(t, []int{2, 6}, s.requests, "up to a batch, with what is owed")
+	require.NoError(t, p.Granted(s.numbers(8)))
+	requestAll(t, p, 4)
+	require.Equal(t, []int{2, 6}, s.requests, "half of a batch is there")
+	requestAll(t, p, 1)
+	require.Equal(t, []int{2, 6, 5}, s.requests)
+	require.NoError(t, p.Granted(s.numbers(5)))
+	requestAll(t, p, 8)
+	require.Equal(t, []int{2, 6, 5, 5}, s.requests, "five are owed")
+	require.NoError(t, p.Granted(s.numbers(5)))
+	requestAll(t, p, 5)
+	require.Equal(t, []int{2, 6, 5, 5, 2}, s.requests, "the rest of the size")
+	require.NoError(t, p.Granted(s.numbers(2)))
+	requestAll(t, p, 2)
+	requireNone(t, p)
+	require.Equal(t, []int{2, 6, 5, 5, 2}, s.requests)
+	require.Equal(t, 20, p.Requested())
+}
+
+// The source may call the pool from its methods: no lock is held.
+func TestSourceMayCallBackIntoThePool(t *testing.T) {
+	s := &scriptedSource{ready: 2}
+	p := newLocal(t, LocalConfig{Required: 1, Max: 2}, s)
+	calls := 0
+	s.onRecycle = func() {
+		calls++
+		p.LazyDestroy()
+		require.Zero(t, p.Free())
+	}
+	require.NoError(t, p.SetNumBuffers(2))
+	recycle(t, p, requestAll(t, p, 2)...)
+	require.NoError(t, p.SetNumBuffers(1))
+	require.Equal(t, 2, calls, "for the shrink, and inside of it for the end")
+	require.Equal(t, []int{0, 1}, s.recycled)
+}
