@@ -1,0 +1,158 @@
+package memseg
+
+import "fmt"
+
+// CommitStep is how many bytes a builder collects before it publishes its
+// position: a store per record would cost several times the throughput.
+const CommitStep = 4096
+
+// A BufferBuilder fills one segment. It keeps an uncommitted position of its own
+// and publishes it in the segment's position marker: readers see the bytes below
+// the marker and nothing else. The rules are those of Flink's BufferBuilder.
+//
+// One goroutine writes and calls everything but PublishWritten. That one is for
+// another goroutine, as the output flusher: it publishes what an idle writer has
+// written, and never a part of a record. Where it is used, the methods that store
+// the marker (Commit, Finish, Reset, PublishWritten) need a common lock.
+type BufferBuilder struct {
+	mem    []byte // the segment
+	limit  int    // soft capacity, see Trim
+	pos    uint64 // uncommitted position; stored with release, see storeRelease
+	step   uint64 // position at which Advance asks for a commit
+	marker PositionMarker
+
+	committed int
+	finished  bool
+	consumed  bool
+}
+
+// NewBufferBuilder returns a builder for an empty segment and stores its marker.
+func NewBufferBuilder(mem []byte, marker PositionMarker) *BufferBuilder {
+	b := &BufferBuilder{}
+	b.Reset(mem, marker)
+	return b
+}
+
+// Reset starts a new segment with the same builder.
+func (b *BufferBuilder) Reset(mem []byte, marker PositionMarker) {
+	*b = BufferBuilder{mem: mem, limit: len(mem), marker: marker}
+	b.step = uint64(min(CommitStep, b.limit))
+	marker.store(0)
+}
+
+// Reserve returns the next n bytes of the segment to write in place, or nil if
+// they do not fit or the builder is finished. Advance keeps them; without it
+// they are free again.
+func (b *BufferBuilder) Reserve(n int) []byte {
+	p := int(b.pos)
+	if uint(n) > uint(b.limit-p) {
+		return nil
+	}
+	return b.mem[p : p+n : p+n]
+}
+
+// Advance keeps n bytes that Reserve returned and reports whether a Commit is
+// due: a step is full, or the segment.
+func (b *BufferBuilder) Advance(n int) (due bool) {
+	p := b.pos + uint64(n)
+	storeRelease(&b.pos, p)
+	return p >= b.step
+}
+
+// Append copies as much of src as fits and returns the number of bytes. Nothing
+// is visible before Commit. ErrFinished after Finish.
+func (b *BufferBuilder) Append(src []byte) (int, error) {
+	if b.finished {
+		return 0, fmt.Errorf("append %d bytes: %w", len(src), ErrFinished)
+	}
+	n := min(len(src), b.WritableBytes())
+	copy(b.Reserve(n), src)
+	b.Advance(n)
+	return n, nil
+}
+
+// AppendAndCommit is Append and Commit.
+func (b *BufferBuilder) AppendAndCommit(src []byte) (int, error) {
+	n, err := b.Append(src)
+	if err == nil {
+		b.Commit()
+	}
+	return n, err
+}
+
+// Commit publishes what was written, and returns how many bytes are published.
+func (b *BufferBuilder) Commit() int {
+	p := b.PublishWritten()
+	b.step = uint64(min(p+CommitStep, b.limit))
+	return p
+}
+
+// PublishWritten publishes what was written up to the last Advance, and returns
+// how many bytes are published. It may run beside Reserve and Advance.
+func (b *BufferBuilder) PublishWritten() int {
+	p := int(loadAcquire(&b.pos))
+	if p > b.committed && !b.finished {
+		b.marker.store(Position(p))
+		b.committed = p
+	}
+	return b.committed
+}
+
+// Finish publishes what was written as all that this segment will hold, and
+// returns the number of bytes. A second call returns the same number.
+func (b *BufferBuilder) Finish() int {
+	p := int(b.pos)
+	if !b.finished {
+		b.marker.store(finishedPosition(p))
+		b.finished, b.committed, b.limit = true, p, p
+	}
+	return p
+}
+
+// IsFinished reports whether Finish was called.
+func (b *BufferBuilder) IsFinished() bool { return b.finished }
+
+// IsFull reports whether no byte fits any more.
+func (b *BufferBuilder) IsFull() bool { return int(b.pos) == b.limit }
+
+// WritableBytes returns how many bytes fit.
+func (b *BufferBuilder) WritableBytes() int { return b.limit - int(b.pos) }
+
+// WrittenBytes returns how many bytes were written, committed or not.
+func (b *BufferBuilder) WrittenBytes() int { return int(b.pos) }
+
+// MaxCapacity returns the present soft capacity.
+func (b *BufferBuilder) MaxCapacity() int { return b.limit }
+
+// Trim sets the soft capacity to n, but not below what is written nor above the
+// segment. It can grow the capacity back. A finished builder stays as it is.
+func (b *BufferBuilder) Trim(n int) {
+	if b.finished {
+		return
+	}
+	b.limit = max(min(n, len(b.mem)), int(b.pos))
+	b.step = uint64(min(b.committed+CommitStep, b.limit))
+}
+
+// CreateBufferConsumer returns the consumer of this builder's segment, starting
+// at the builder's present position, up to which it commits: earlier bytes are
+// invisible to the consumer. A second one is ErrConsumerExists; use
+// BufferConsumer.Copy.
+func (b *BufferBuilder) CreateBufferConsumer(recycler Recycler, token uint64) (*BufferConsumer, error) {
+	return b.createConsumer(b.Commit(), recycler, token)
+}
+
+// CreateBufferConsumerFromBeginning is CreateBufferConsumer from the first byte.
+func (b *BufferBuilder) CreateBufferConsumerFromBeginning(recycler Recycler, token uint64) (*BufferConsumer, error) {
+	return b.createConsumer(0, recycler, token)
+}
+
+func (b *BufferBuilder) createConsumer(start int, recycler Recycler, token uint64) (*BufferConsumer, error) {
+	if b.consumed {
+		return nil, ErrConsumerExists
+	}
+	b.consumed = true
+	c := NewBufferConsumer(b.mem, b.marker, DataBuffer, recycler, token)
+	c.readPosition = start
+	return c, nil
+}

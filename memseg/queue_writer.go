@@ -1,0 +1,251 @@
+package memseg
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// A Descriptor is one element of a subpartition's queue: a data buffer or an
+// event.
+type Descriptor struct {
+	// Type is the data type of the element.
+	Type DataType
+	// Segment is the number of the data segment, or the event slot of an event.
+	Segment int
+	// Offset is where the element's bytes start in the segment or slot.
+	Offset int
+	// Length is the number of bytes of an event. A data buffer's length is in the
+	// position marker of its segment.
+	Length int
+	// PartialRecordLength is how many bytes at the start belong to the tail of a
+	// record begun in an earlier buffer.
+	PartialRecordLength int
+}
+
+// Offsets in a descriptor.
+// writer: producer. readers: consumer, daemon. published by: queuePublished.
+const (
+	descStamp   = 0 // ordinal + 1
+	descSegment = 8
+	descOffset  = 12
+	descLength  = 16
+	descPartial = 20
+	descType    = 24
+)
+
+// A QueueWriter is the producer's end of one subpartition's queue: a ring of
+// descriptors, a small ring for priority events that the consumer looks at
+// first, the slots that hold the events' bytes, and the words that say how far
+// the stream goes.
+//
+// Positions count the stream: each finished element adds its bytes and one. Who
+// owns what when: slot i of the ring belongs to the producer from the moment the
+// consumer's released cursor passes i until the producer stores published = i+1.
+//
+// Not safe for concurrent use; the subpartition's lock guards it.
+type QueueWriter struct {
+	ring, events, priority []byte
+	mask                   uint64
+
+	published, position, flushed, buffers, priorityPublished *Word
+	wantReleased                                             *Word
+
+	next, nextPriority          uint64 // ordinals to publish next
+	released, releasedPriority  uint64 // as last accepted from the consumer
+	pos                         uint64 // value of position
+	flushedPos                  uint64 // value of flushed
+	numBuffers                  uint64 // value of buffers, from 0
+	firstOrdinal                uint64
+	nextEvent, unreleasedEvents int
+	eventReleases               []bool // per ring slot: element is an event
+}
+
+// NewQueueWriter returns the producer's end of a queue in a region that the
+// process maps for writing, and stores its initial words.
+func NewQueueWriter(region *Region, l *PartitionLayout, subpartition int) *QueueWriter {
+	base := int(l.queueOffset(subpartition))
+	ringBytes := l.QueueCapacity * descriptorSize
+	mem := region.Bytes()
+	q := &QueueWriter{
+		ring:     mem[base+queueRing:][:ringBytes],
+		priority: mem[base+queueRing+ringBytes:][:priorityCapacity*descriptorSize],
+		events:   mem[base+queueRing+ringBytes+priorityCapacity*descriptorSize:][:(eventSlots+priorityCapacity)*eventSlotSize],
+		mask:     uint64(l.QueueCapacity - 1),
+
+		published:         region.Word(base + queuePublished),
+		position:          region.Word(base + queuePosition),
+		flushed:           region.Word(base + queueFlushed),
+		buffers:           region.Word(base + queueBuffers),
+		priorityPublished: region.Word(base + queuePriority),
+		wantReleased:      region.Word(base + queueWantReleased),
+
+		eventReleases: make([]bool, l.QueueCapacity),
+	}
+	first := l.FirstOrdinal
+	q.firstOrdinal = first
+	q.next, q.nextPriority, q.released, q.releasedPriority = first, first, first, first
+	q.pos, q.flushedPos = first, first
+	q.wantReleased.Store(first - 1)
+	q.position.Store(first)
+	q.flushed.Store(first)
+	q.priorityPublished.Store(first)
+	q.published.Store(first)
+	return q
+}
+
+// Published returns the ordinal after the last published element.
+func (q *QueueWriter) Published() uint64 { return q.next }
+
+// Position returns the stream position up to which elements are finished.
+func (q *QueueWriter) Position() uint64 { return q.pos }
+
+// Unreleased returns how many elements the consumer has not released, as of the
+// last AcceptReleased.
+func (q *QueueWriter) Unreleased() int { return int(q.next - q.released) }
+
+// HasRoom reports whether a data buffer can be published. One slot stays free,
+// so that end-of-partition never waits behind data.
+func (q *QueueWriter) HasRoom() bool { return q.next-q.released < q.mask }
+
+// PublishBuffer makes an open data buffer visible to the consumer. Its segment's
+// marker must hold what is committed. ErrQueueFull without HasRoom.
+func (q *QueueWriter) PublishBuffer(d Descriptor) error {
+	if !q.HasRoom() {
+		return ErrQueueFull
+	}
+	q.write(q.ring, q.mask, q.next, d)
+	q.eventReleases[q.next&q.mask] = false
+	q.next++
+	q.numBuffers++
+	q.buffers.Store(q.numBuffers)
+	q.published.Store(q.next)
+	return nil
+}
+
+// PublishEvent copies an event into a slot and publishes it as a finished
+// element. It does not signal: see Advance. ErrQueueFull means that the consumer
+// must release first, ErrEventTooLarge that no slot can hold it.
+func (q *QueueWriter) PublishEvent(typ DataType, content []byte) error {
+	if len(content) > eventSlotSize {
+		return fmt.Errorf("event of %d bytes, want at most %d: %w", len(content), eventSlotSize, ErrEventTooLarge)
+	}
+	// The last place is kept for end-of-partition, which must never wait.
+	spare := 1
+	if typ == EndOfPartition {
+		spare = 0
+	}
+	if q.next-q.released > q.mask-uint64(spare) || q.unreleasedEvents >= eventSlots-spare {
+		return ErrQueueFull
+	}
+	slot := q.nextEvent
+	q.nextEvent = (q.nextEvent + 1) % eventSlots
+	q.unreleasedEvents++
+	copy(q.events[slot*eventSlotSize:], content)
+	q.write(q.ring, q.mask, q.next, Descriptor{Type: typ, Segment: slot, Length: len(content)})
+	q.eventReleases[q.next&q.mask] = true
+	q.next++
+	q.published.Store(q.next)
+	return nil
+}
+
+// PublishPriorityEvent publishes an event that the consumer reads before
+// everything that is queued. Errors as of PublishEvent.
+func (q *QueueWriter) PublishPriorityEvent(typ DataType, content []byte) error {
+	if len(content) > eventSlotSize {
+		return fmt.Errorf("priority event of %d bytes, want at most %d: %w", len(content), eventSlotSize, ErrEventTooLarge)
+	}
+	if q.nextPriority-q.releasedPriority >= priorityCapacity {
+		return ErrQueueFull
+	}
+	slot := eventSlots + int(q.nextPriority%priorityCapacity)
+	copy(q.events[slot*eventSlotSize:], content)
+	q.write(q.priority, priorityCapacity-1, q.nextPriority, Descriptor{Type: typ, Segment: slot, Length: len(content)})
+	q.nextPriority++
+	q.priorityPublished.Store(q.nextPriority)
+	return nil
+}
+
+func (q *QueueWriter) write(ring []byte, mask, ordinal uint64, d Descriptor) {
+	slot := ring[(ordinal&mask)*descriptorSize:][:descriptorSize]
+	le := binary.LittleEndian
+	le.PutUint32(slot[descSegment:], uint32(d.Segment))
+	le.PutUint32(slot[descOffset:], uint32(d.Offset))
+	le.PutUint32(slot[descLength:], uint32(d.Length))
+	le.PutUint32(slot[descPartial:], uint32(d.PartialRecordLength))
+	le.PutUint64(slot[descType:], uint64(d.Type))
+	le.PutUint64(slot[descStamp:], ordinal+1)
+}
+
+// Advance moves the position past finished elements with so many bytes and
+// reports whether that crosses the position at which the consumer asked to be
+// woken: if so, the caller rings the consumer's doorbell once. want is the
+// consumer's word.
+func (q *QueueWriter) Advance(bytes, elements int, want *Word) (ring bool) {
+	old := q.pos
+	q.pos += uint64(bytes) + uint64(elements)
+	q.position.Store(q.pos)
+	if want == nil {
+		return false
+	}
+	return crosses(want.Load(), old, q.pos)
+}
+
+// Flush says that everything up to openBytes of the open buffer should be read
+// without waiting for more, and reports whether to ring. A flush that adds
+// nothing to the last one does not ring.
+func (q *QueueWriter) Flush(openBytes int, want *Word) (ring bool) {
+	to := q.pos + uint64(openBytes)
+	if !isBeyond(to, q.flushedPos) {
+		return false
+	}
+	q.flushedPos = to
+	q.flushed.Store(to)
+	return want != nil && q.armed(want)
+}
+
+// NotifyPriority reports whether a priority event must ring: always, if there is
+// a consumer. One that a barrier blocks sleeps although its want was crossed, and
+// a priority event is what it waits for.
+func (q *QueueWriter) NotifyPriority(want *Word) (ring bool) { return want != nil }
+
+// armed reports whether the consumer may be asleep: the position it waits for is
+// not reached, so no crossing has rung for it. A stale want costs a spare ring.
+func (q *QueueWriter) armed(want *Word) bool { return !isBeyond(q.pos, want.Load()) }
+
+// ArmReleased asks the consumer to ring the producer's doorbell when it has
+// released count more elements than AcceptReleased has seen.
+func (q *QueueWriter) ArmReleased(count int) { q.wantReleased.Store(q.released + uint64(count) - 1) }
+
+// AcceptReleased takes the consumer's cumulative cursor, calls f for each data
+// element that was released (by ordinal) and returns the number of elements.
+// finished is the number of elements that may be released: all published ones
+// but an open buffer. A cursor outside that range is ErrCorrupt, and nothing
+// is accepted.
+func (q *QueueWriter) AcceptReleased(cursor uint64, open bool, f func(ordinal uint64)) (int, error) {
+	limit := q.next - q.released
+	if open {
+		limit--
+	}
+	n := cursor - q.released
+	if n > limit {
+		return 0, fmt.Errorf("consumer released up to %d, of %d to %d: %w", cursor, q.released, q.released+limit, ErrCorrupt)
+	}
+	for i := q.released; i != cursor; i++ {
+		if q.eventReleases[i&q.mask] {
+			q.unreleasedEvents--
+		} else {
+			f(i)
+		}
+	}
+	q.released = cursor
+	return int(n), nil
+}
+
+// AcceptPriorityReleased is AcceptReleased for the priority ring.
+func (q *QueueWriter) AcceptPriorityReleased(cursor uint64) error {
+	if n := cursor - q.releasedPriority; n > q.nextPriority-q.releasedPriority {
+		return fmt.Errorf("consumer released priority events up to %d of %d: %w", cursor, q.nextPriority, ErrCorrupt)
+	}
+	q.releasedPriority = cursor
+	return nil
+}

@@ -1,0 +1,132 @@
+package memseg
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Access says what a mapping allows.
+type Access uint8
+
+const (
+	// ReadOnly mappings fault on a store.
+	ReadOnly Access = iota
+	// ReadWrite mappings belong to the one process that writes the region.
+	ReadWrite
+)
+
+func (a Access) String() string {
+	if a == ReadWrite {
+		return "read-write"
+	}
+	return "read-only"
+}
+
+// A Region is a span of memory that several processes may share: a mapping of a
+// Memfd, or heap memory with the same behaviour for use inside one process,
+// where the race detector can see it.
+//
+// A region is reference counted. Close drops the owner's reference, Release
+// those taken by Retain; the memory is unmapped with the last one. Slices of it
+// must not be used afterwards: what hands them out must hold a reference.
+type Region struct {
+	name   string
+	mem    []byte
+	access Access
+	heap   bool
+
+	mu     sync.Mutex
+	refs   int
+	closed bool
+}
+
+var liveMappings atomic.Int64
+
+// LiveMappings counts the mappings of this process that are not unmapped yet.
+// Tests compare it before and after.
+func LiveMappings() int64 { return liveMappings.Load() }
+
+func newMappedRegion(name string, mem []byte, access Access) *Region {
+	liveMappings.Add(1)
+	return &Region{name: name, mem: mem, access: access, refs: 1}
+}
+
+// NewHeapRegion returns a zeroed region in the Go heap, read-write.
+func NewHeapRegion(name string, size int) *Region {
+	return &Region{name: name, mem: alignedBytes(size), access: ReadWrite, heap: true, refs: 1}
+}
+
+// Name returns the name given at creation, for messages.
+func (r *Region) Name() string { return r.name }
+
+// Size returns the number of bytes mapped.
+func (r *Region) Size() int { return len(r.mem) }
+
+// Bytes returns the memory of the region, valid while the caller's reference is.
+func (r *Region) Bytes() []byte { return r.mem }
+
+// Slice returns [offset, offset+length) of the region, or ErrOutOfBounds.
+func (r *Region) Slice(offset, length uint64) ([]byte, error) {
+	size := uint64(len(r.mem))
+	if offset > size || length > size-offset {
+		return nil, fmt.Errorf("slice [%d, +%d) of region %q of %d bytes: %w", offset, length, r.name, size, ErrOutOfBounds)
+	}
+	return r.mem[offset : offset+length : offset+length], nil
+}
+
+// Retain takes a reference, or returns ErrClosed after Close.
+func (r *Region) Retain() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return fmt.Errorf("region %q: %w", r.name, ErrClosed)
+	}
+	r.refs++
+	return nil
+}
+
+// Release gives a reference of Retain back. One release more than there were
+// retains is ErrClosed and changes nothing.
+func (r *Region) Release() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refs == 1 && !r.closed {
+		return r.overReleased() // the last one is the owner's
+	}
+	return r.drop()
+}
+
+// Close drops the owner's reference. A second Close returns ErrClosed.
+func (r *Region) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return fmt.Errorf("region %q: %w", r.name, ErrClosed)
+	}
+	r.closed = true
+	return r.drop()
+}
+
+func (r *Region) drop() error {
+	if r.refs == 0 {
+		return r.overReleased()
+	}
+	r.refs--
+	if r.refs > 0 || r.heap {
+		return nil
+	}
+	mem := r.mem
+	r.mem = nil
+	liveMappings.Add(-1)
+	if err := unix.Munmap(mem); err != nil {
+		return fmt.Errorf("unmap region %q: %w", r.name, err)
+	}
+	return nil
+}
+
+func (r *Region) overReleased() error {
+	return fmt.Errorf("region %q released more often than retained: %w", r.name, ErrClosed)
+}

@@ -1,0 +1,111 @@
+package memseg
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRegionIsUnmappedWithItsLastReference(t *testing.T) {
+	checkHeld(t)
+	m, err := CreateMemfd("memseg-last-reference", pageSize)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	before := LiveMappings()
+	isMapped := func() bool {
+		maps, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		return strings.Contains(string(maps), "memseg-last-reference")
+	}
+	region, err := m.Map(ReadWrite, 0)
+	require.NoError(t, err)
+	require.NoError(t, region.Retain())
+	require.NoError(t, region.Retain())
+	mem := region.Bytes()
+
+	require.NoError(t, region.Close())
+	require.Equal(t, before+1, LiveMappings())
+	mem[0] = 1
+	require.NoError(t, region.Release())
+	mem[0] = 2
+	require.Equal(t, before+1, LiveMappings())
+	require.True(t, isMapped())
+	require.NoError(t, region.Release())
+	require.Equal(t, before, LiveMappings())
+	require.False(t, isMapped())
+}
+
+func TestLateCallsOnARegionAreRefused(t *testing.T) {
+	checkHeld(t)
+	m := newMemfd(t, pageSize)
+	mapped := func() *Region {
+		region, err := m.Map(ReadWrite, 0)
+		require.NoError(t, err)
+		return region
+	}
+	heap := func() *Region { return NewHeapRegion("test", pageSize) }
+	for _, region := range []*Region{mapped(), heap()} {
+		require.NoError(t, region.Close())
+		require.ErrorIs(t, region.Close(), ErrClosed)
+		require.ErrorIs(t, region.Retain(), ErrClosed)
+		require.ErrorIs(t, region.Release(), ErrClosed)
+	}
+	for _, region := range []*Region{mapped(), heap()} {
+		require.NoError(t, region.Retain())
+		require.NoError(t, region.Close())
+		require.ErrorIs(t, region.Close(), ErrClosed)
+		require.ErrorIs(t, region.Retain(), ErrClosed, "though the memory is still there")
+		require.NoError(t, region.Release())
+		require.ErrorIs(t, region.Release(), ErrClosed)
+	}
+}
+
+func TestReleaseNeverTakesTheOwnersReference(t *testing.T) {
+	region := mappedRegion(t, pageSize)
+	require.ErrorIs(t, region.Release(), ErrClosed, "nothing was retained")
+	region.Bytes()[0] = 1
+	require.NoError(t, region.Retain())
+	require.NoError(t, region.Release())
+	require.ErrorIs(t, region.Release(), ErrClosed)
+	region.Bytes()[0] = 2
+}
+
+func TestSliceOfARegionIsChecked(t *testing.T) {
+	region := NewHeapRegion("test", 256)
+	require.Equal(t, ReadWrite.String(), "read-write")
+	require.Equal(t, ReadOnly.String(), "read-only")
+	for _, row := range []struct {
+		offset, length uint64
+		ok             bool
+	}{
+		{0, 256, true}, {256, 0, true}, {255, 1, true}, {0, 0, true},
+		{0, 257, false}, {257, 0, false}, {256, 1, false}, {1, 256, false},
+		{math.MaxUint64, 1, false}, {1, math.MaxUint64, false}, {math.MaxUint64, math.MaxUint64, false}, {1 << 63, 1 << 63, false},
+	} {
+		mem, err := region.Slice(row.offset, row.length)
+		if !row.ok {
+			require.ErrorIs(t, err, ErrOutOfBounds, "%+v", row)
+			continue
+		}
+		require.NoError(t, err)
+		require.Len(t, mem, int(row.length))
+		require.Equal(t, len(mem), cap(mem))
+	}
+}
+
+func TestWordsOutsideARegionOrUnalignedAreOurFault(t *testing.T) {
+	region := NewHeapRegion("test", 256)
+	region.Word(248).Store(0x0102030405060708)
+	require.Equal(t, []byte{8, 7, 6, 5, 4, 3, 2, 1}, region.Bytes()[248:])
+	region.Word32(244).Store(0x01020304)
+	require.Equal(t, []byte{4, 3, 2, 1}, region.Bytes()[244:248])
+	for _, offset := range []int{-8, 256, 252, 4, 7} {
+		require.Panics(t, func() { region.Word(offset) }, "%d", offset)
+	}
+	for _, offset := range []int{-4, 256, 254, 2} {
+		require.Panics(t, func() { region.Word32(offset) }, "%d", offset)
+	}
+}

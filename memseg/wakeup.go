@@ -1,0 +1,12 @@
+package memseg
+
+// The decisions of the wake-up protocol, which docs/wakeup.md states and proves.
+// Both ends and the exhaustive test of the protocol make them here. Cursors and
+// positions may wrap; two that are compared are never 2^63 apart.
+
+// crosses reports whether a cursor that moves from old to new passes mark:
+// old <= mark < new.
+func crosses(mark, old, new uint64) bool { return mark-old < new-old }
+
+// isBeyond reports whether position lies after mark.
+func isBeyond(position, mark uint64) bool { return int64(position-mark) > 0 }
