@@ -1,0 +1,52 @@
+package shuffle
+
+// A Codec turns records into bytes and back. It is used by one goroutine at a
+// time on each side; the two sides may be different processes.
+type Codec[T any] interface {
+	// Size returns how many bytes Append will add for rec.
+	Size(rec T) int
+	// Append adds the serialised record to dst, which has room for Size bytes and
+	// may lie in shared memory, and returns the extended slice.
+	Append(dst []byte, rec T) []byte
+	// Decode reads a record from exactly the bytes that Append added. The bytes
+	// may lie in shared memory and are valid until the next record is read: a
+	// record that is kept must copy them. It must return an error for bytes that
+	// it cannot read, and for bytes that are left over.
+	Decode(src []byte) (T, error)
+}
+
+// A RawCodec is a Codec whose records are bytes already: writers copy Raw instead
+// of calling Size and Append.
+type RawCodec[T any] interface {
+	Codec[T]
+	// Raw returns the bytes that Append would add.
+	Raw(rec T) []byte
+}
+
+// Bytes is the codec of byte slices. A decoded record is the bytes in shared
+// memory: read-only, and valid until the next record is read.
+type Bytes struct{}
+
+// Size returns len(rec).
+func (Bytes) Size(rec []byte) int { return len(rec) }
+
+// Append copies rec.
+func (Bytes) Append(dst, rec []byte) []byte { return append(dst, rec...) }
+
+// Raw returns rec itself.
+func (Bytes) Raw(rec []byte) []byte { return rec }
+
+// Decode returns src itself.
+func (Bytes) Decode(src []byte) ([]byte, error) { return src, nil }
+
+// Strings is the codec of strings. A decoded record is a copy, so it may be kept.
+type Strings struct{}
+
+// Size returns len(rec).
+func (Strings) Size(rec string) int { return len(rec) }
+
+// Append copies rec.
+func (Strings) Append(dst []byte, rec string) []byte { return append(dst, rec...) }
+
+// Decode copies src.
+func (Strings) Decode(src []byte) (string, error) { return string(src), nil }

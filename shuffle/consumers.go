@@ -1,0 +1,49 @@
+package shuffle
+
+import (
+	"fmt"
+)
+
+// AttachConsumer connects the consumer of a subpartition and wakes it.
+func (p *ResultPartition) AttachConsumer(subpartition int, link *ConsumerLink) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if subpartition < 0 || subpartition >= len(p.subpartitions) {
+		return fmt.Errorf("partition %s: attach to subpartition %d of %d: %w", p.spec.ID, subpartition, len(p.subpartitions), ErrProtocol)
+	}
+	if err := p.subpartitions[subpartition].attach(link); err != nil {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+	}
+	p.bell.Wake() // a blocked writer must arm at the new consumer
+	return nil
+}
+
+// DetachConsumer drops the consumer of a subpartition. One that has consumed
+// everything is simply done; otherwise the partition's policy decides.
+func (p *ResultPartition) DetachConsumer(subpartition int, consumed bool, reason string) {
+	if p.enter() != nil {
+		return
+	}
+	defer p.leave()
+	if subpartition < 0 || subpartition >= len(p.subpartitions) {
+		return
+	}
+	s := p.subpartitions[subpartition]
+	if consumed {
+		s.detach(true)
+		p.bell.Wake()
+		return
+	}
+	p.consumerLost(s, fmt.Errorf("subpartition %d: %s", subpartition, reason))
+}
+
+func (p *ResultPartition) consumerLost(s *ResultSubpartition, cause error) {
+	s.detach(true)
+	if p.spec.OnConsumerLost == FailOnConsumerLost {
+		err := fmt.Errorf("partition %s: %w: %w", p.spec.ID, ErrConsumerLost, cause)
+		p.ended.CompareAndSwap(nil, &err)
+	}
+	p.bell.Wake()
+}

@@ -1,0 +1,364 @@
+package shuffle
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"shuffled/memseg"
+	"shuffled/pool"
+)
+
+// MaxRecordLength is the longest record, in bytes without its length prefix.
+const MaxRecordLength = math.MaxInt32
+
+// OpenBuffer returns the builder of a subpartition's open buffer, for a writer's
+// fast path: its goroutine may Reserve and Advance there, and calls PublishOpen
+// when Advance says so. When nothing can be reserved, EmitRecord goes the long
+// way. It is the same builder for every buffer of the subpartition.
+func (p *ResultPartition) OpenBuffer(subpartition int) *memseg.BufferBuilder {
+	return &p.subpartitions[subpartition].builder
+}
+
+// checkRecord returns ErrRecordTooLarge for a framed record whose length prefix
+// could not hold its length.
+func (p *ResultPartition) checkRecord(framed int) error {
+	if framed-4 > MaxRecordLength {
+		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", p.spec.ID, framed-4, MaxRecordLength, ErrRecordTooLarge)
+	}
+	return nil
+}
+
+// EmitRecord writes a record, which already holds its length prefix, to one
+// subpartition. It may span buffers. When no segment is free it first flushes
+// all subpartitions and then waits until consumers release some or ctx ends.
+// If it fails in the middle of a record, nothing more can be written.
+//
+// A subpartition out of range is ErrInvalidArgument before anything is taken.
+func (p *ResultPartition) EmitRecord(ctx context.Context, record []byte, subpartition int) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.checkSubpartition(subpartition); err != nil {
+		return err
+	}
+	if err := p.prepareWrite(len(record), false); err != nil {
+		return err
+	}
+	s := p.subpartitions[subpartition]
+	for rest := record; ; {
+		if !s.open {
+			// Who continues a record says how much of it is in this buffer.
+			partial := 0
+			if len(rest) < len(record) {
+				partial = min(len(rest), p.layout.SegmentSize)
+			}
+			if err := p.startBuffer(ctx, s, partial); err != nil {
+				return p.failedInRecord(err, len(rest) < len(record))
+			}
+		}
+		n, err := s.builder.Append(rest)
+		if err != nil {
+			return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+		}
+		rest = rest[n:]
+		p.commit(s)
+		if len(rest) == 0 {
+			return nil
+		}
+	}
+}
+
+func (p *ResultPartition) checkSubpartition(subpartition int) error {
+	if subpartition < 0 || subpartition >= len(p.subpartitions) {
+		return fmt.Errorf("partition %s: subpartition %d of %d: %w", p.spec.ID, subpartition, len(p.subpartitions), ErrInvalidArgument)
+	}
+	return nil
+}
+
+func (p *ResultPartition) prepareWrite(framed int, broadcast bool) error {
+	if err := p.checkWritable(); err != nil {
+		return err
+	}
+	if err := p.checkRecord(framed); err != nil {
+		return err
+	}
+	if err := p.checkNotReserved(); err != nil {
+		return err
+	}
+	p.setBroadcastMode(broadcast)
+	return nil
+}
+
+// failedInRecord ends the partition when an error cuts a record in two: its
+// reader could not find the next one.
+func (p *ResultPartition) failedInRecord(err error, inRecord bool) error {
+	if inRecord {
+		err = fmt.Errorf("partition %s: record cut by: %w", p.spec.ID, err)
+		p.ended.CompareAndSwap(nil, &err) // the caller is the only one to wait
+	}
+	return err
+}
+
+// BroadcastRecord writes a record, with its length prefix, to every
+// subpartition. All share one segment, which returns to the pool after the
+// slowest. Otherwise as EmitRecord.
+func (p *ResultPartition) BroadcastRecord(ctx context.Context, record []byte) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.prepareWrite(len(record), true); err != nil {
+		return err
+	}
+	for rest := record; ; {
+		if !p.broadcastOpen {
+			partial := 0
+			if len(rest) < len(record) {
+				partial = min(len(rest), p.layout.SegmentSize)
+			}
+			if err := p.startBroadcast(ctx, partial); err != nil {
+				return p.failedInRecord(err, len(rest) < len(record))
+			}
+		}
+		n, err := p.broadcast.Append(rest)
+		if err != nil {
+			return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+		}
+		rest = rest[n:]
+		p.broadcastMu.Lock()
+		p.broadcast.Commit()
+		if p.broadcast.IsFull() {
+			p.finishBroadcast()
+		}
+		p.broadcastMu.Unlock()
+		if len(rest) == 0 {
+			return nil
+		}
+	}
+}
+
+// PublishOpen publishes what was written to a subpartition's open buffer, and
+// ends the buffer when it is full. The writer's goroutine calls it when Advance
+// says so; errors of the partition surface here.
+func (p *ResultPartition) PublishOpen(subpartition int) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.checkSubpartition(subpartition); err != nil {
+		return err
+	}
+	p.commit(p.subpartitions[subpartition])
+	return p.checkWritable()
+}
+
+func (p *ResultPartition) commit(s *ResultSubpartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.builder.Commit()
+	if s.builder.IsFull() {
+		p.finishOpen(s)
+	}
+}
+
+// finishOpen ends a subpartition's open buffer; its lock is held.
+func (p *ResultPartition) finishOpen(s *ResultSubpartition) {
+	if !s.open {
+		return
+	}
+	n := s.builder.Finish()
+	s.finishBuffer(n)
+	p.bytesOut.Add(int64(n))
+	p.buffersOut.Add(1)
+}
+
+// finishBroadcast ends the shared open buffer; broadcastMu is held.
+func (p *ResultPartition) finishBroadcast() {
+	if !p.broadcastOpen {
+		return
+	}
+	n := p.broadcast.Finish()
+	p.broadcastOpen = false
+	for _, s := range p.subpartitions {
+		s.mu.Lock()
+		s.finishBuffer(n)
+		s.mu.Unlock()
+	}
+	p.bytesOut.Add(int64(n) * int64(len(p.subpartitions)))
+	p.buffersOut.Add(int64(len(p.subpartitions)))
+}
+
+// setBroadcastMode ends the open buffers of the other mode.
+func (p *ResultPartition) setBroadcastMode(broadcast bool) {
+	if p.broadcastNow == broadcast {
+		return
+	}
+	p.broadcastNow = broadcast
+	p.finishBuilders()
+}
+
+func (p *ResultPartition) finishBuilders() {
+	p.broadcastMu.Lock()
+	p.finishBroadcast()
+	p.broadcastMu.Unlock()
+	for _, s := range p.subpartitions {
+		s.mu.Lock()
+		p.finishOpen(s)
+		s.mu.Unlock()
+	}
+}
+
+func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition, partial int) error {
+	segment, err := p.requestSegment(ctx, s.index)
+	if err != nil {
+		return err
+	}
+	err = p.whenRoom(ctx, func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.queue.HasRoom() {
+			return memseg.ErrQueueFull
+		}
+		if err := p.resetBuilder(&s.builder, segment); err != nil {
+			return err
+		}
+		p.hold(segment, s.index, 1)
+		s.open = true
+		return s.publish(segment, partial)
+	})
+	if err != nil {
+		p.pool.Recycle(segment, s.index)
+	}
+	return err
+}
+
+func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error {
+	segment, err := p.requestSegment(ctx, pool.NoChannel)
+	if err != nil {
+		return err
+	}
+	err = p.whenRoom(ctx, func() error {
+		for _, s := range p.subpartitions {
+			if !s.hasRoom() {
+				return memseg.ErrQueueFull
+			}
+		}
+		p.broadcastMu.Lock()
+		defer p.broadcastMu.Unlock()
+		if err := p.resetBuilder(&p.broadcast, segment); err != nil {
+			return err
+		}
+		p.hold(segment, pool.NoChannel, len(p.subpartitions))
+		p.broadcastOpen = true
+		for _, s := range p.subpartitions {
+			if err := s.startShared(segment, partial); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		p.pool.Recycle(segment, pool.NoChannel)
+	}
+	return err
+}
+
+// resetBuilder starts a builder on a segment.
+func (p *ResultPartition) resetBuilder(b *memseg.BufferBuilder, segment int) error {
+	if p.segments[segment] == nil {
+		p.segments[segment] = memseg.NewSegment(p.layout.SegmentBytes(p.region, segment), segment, p)
+	}
+	mem, err := p.segments[segment].Bytes()
+	if err != nil {
+		return fmt.Errorf("partition %s: segment %d: %w", p.spec.ID, segment, err)
+	}
+	b.Reset(mem, p.layout.Marker(p.region, segment))
+	return nil
+}
+
+// BroadcastEvent finishes all open buffers and queues the event behind them in
+// every subpartition, or before everything that is queued if it has priority. It
+// wakes parked consumers. It waits only if a consumer leaves all its event slots
+// unread.
+func (p *ResultPartition) BroadcastEvent(ctx context.Context, e Event) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.checkWritable(); err != nil {
+		return err
+	}
+	return p.broadcastEvent(ctx, e)
+}
+
+func (p *ResultPartition) broadcastEvent(ctx context.Context, e Event) error {
+	if err := p.checkNotReserved(); err != nil {
+		return err
+	}
+	content, err := EncodeEvent(e)
+	if err != nil {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+	}
+	p.finishBuilders()
+	for i, s := range p.subpartitions {
+		err := p.whenRoom(ctx, func() error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.addEvent(e.DataType(), content)
+		})
+		if err != nil {
+			return p.failedInRecord(fmt.Errorf("event for subpartition %d: %w", i, err), i > 0)
+		}
+	}
+	return nil
+}
+
+// Flush wakes the consumer of a subpartition for what was written so far. The
+// open buffer stays open.
+func (p *ResultPartition) Flush(subpartition int) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.checkSubpartition(subpartition); err != nil {
+		return err
+	}
+	p.flush(p.subpartitions[subpartition])
+	return nil
+}
+
+// FlushAll is Flush for every subpartition.
+func (p *ResultPartition) FlushAll() error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	p.flushAll()
+	if p.pool.Requested() > p.pool.Size() {
+		p.reclaim() // the pool was shrunk: give back what is read meanwhile
+	}
+	return nil
+}
+
+func (p *ResultPartition) flushAll() {
+	for _, s := range p.subpartitions {
+		p.flush(s)
+	}
+}
+
+func (p *ResultPartition) flush(s *ResultSubpartition) {
+	p.broadcastMu.Lock()
+	shared, openBytes := p.broadcastOpen, 0
+	if shared {
+		openBytes = p.broadcast.PublishWritten()
+	}
+	s.mu.Lock()
+	if s.open && !shared {
+		openBytes = s.builder.PublishWritten()
+	}
+	s.flush(openBytes)
+	s.mu.Unlock()
+	p.broadcastMu.Unlock()
+}

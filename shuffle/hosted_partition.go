@@ -1,0 +1,283 @@
+package shuffle
+
+import (
+	"fmt"
+	"time"
+)
+
+// A PartitionHost has the memory of a hosted partition and knows its producer.
+// Its methods are called one at a time for the whole registry, with no lock
+// held, in the order in which things happened. They may call the registry but
+// must not block.
+type PartitionHost interface {
+	// Attach tells consumer and producer that they belong together now: the
+	// consumer of r reads the subpartition of r.
+	Attach(r *SubpartitionRequest)
+	// ConsumerDetached tells the producer that the consumer of a subpartition is
+	// gone; consumed is whether it had read to the end.
+	ConsumerDetached(subpartition int, consumed bool, reason string)
+	// Ended tells the producer that its partition has ended without its doing.
+	Ended(err error)
+	// Drop gives the memory back. It is called once, after everything else, when
+	// nobody reads the partition any more. producerMaps says that the producer
+	// may still have it mapped; it has finished writing then.
+	Drop(producerMaps bool)
+}
+
+// A HostedPartition is the daemon's view of a partition:
+//
+//	created ──Mapped──▶ running ──Finished─▶ finished ──▶ consumed, expired
+//	    └───────┬──────────┘
+//	            ├──Failed────────▶ failed
+//	            ├──Released──────▶ released   (finished ones too)
+//	            ├──ProducerClosed▶ lost
+//	            └──a newer attempt─▶ fenced
+//
+// Its users are its subpartitions and its producer, as in Flink: it is consumed
+// when each subpartition was given up by its consumer, whether it had read to
+// the end or not, and the producer has finished. The memory of an ended
+// partition is given back when all consumers have left it and its producer has
+// unmapped it, or has at least finished writing.
+//
+// All methods may be called from any number of goroutines. After the end they
+// return the reason of the end.
+type HostedPartition struct {
+	manager  *ResultPartitionManager
+	spec     PartitionSpec
+	access   *access
+	producer Principal
+	host     PartitionHost
+	created  time.Time
+	// holdWhileMapped keeps the memory as long as the producer maps it.
+	holdWhileMapped bool
+
+	// The fields below are guarded by the manager's lock.
+	state        PartitionState
+	failure      error // why it ended
+	finished     bool
+	producerGone bool
+	abandoned    bool // a consumer vanished: it may still map the region
+	dropped      bool
+	users        int // subpartitions that are not given up, and the unfinished producer
+	attached     int
+	sub          []hostedSubpartition
+	expiry       *deadline
+}
+
+type hostedSubpartition struct {
+	request *SubpartitionRequest // while attached
+	state   subpartitionState
+}
+
+type subpartitionState uint8
+
+const (
+	subpartitionIdle subpartitionState = iota
+	subpartitionAttached
+	subpartitionConsumed
+	subpartitionAbandoned
+)
+
+var subpartitionStates = [...]string{"idle", "attached", "consumed", "abandoned"}
+
+// Spec returns what the partition was registered with.
+func (p *HostedPartition) Spec() PartitionSpec { return p.spec }
+
+// Host returns the host that the partition was registered with.
+func (p *HostedPartition) Host() PartitionHost { return p.host }
+
+// Mapped says that the producer has mapped the partition: consumers that wait for
+// it are attached, and others may come. A second call is ErrProtocol.
+func (p *HostedPartition) Mapped() error {
+	m := p.manager
+	m.mu.Lock()
+	defer m.unlock()
+	if p.state.hasEnded() {
+		return p.failure
+	}
+	if p.state != PartitionCreated {
+		return fmt.Errorf("partition %s: mapped while it is %s: %w", p.spec.ID, p.state, ErrProtocol)
+	}
+	p.state = PartitionRunning
+	m.serveWaiting(p.spec.ID)
+	return nil
+}
+
+// Finished says that end-of-partition is published in every subpartition. A second
+// call is ErrFinished, one before Mapped is ErrProtocol.
+func (p *HostedPartition) Finished() error {
+	m := p.manager
+	m.mu.Lock()
+	defer m.unlock()
+	switch {
+	case p.state.hasEnded():
+		return p.failure
+	case p.state == PartitionFinished:
+		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrFinished)
+	case p.state != PartitionRunning:
+		return fmt.Errorf("partition %s: finished while it is %s: %w", p.spec.ID, p.state, ErrProtocol)
+	}
+	p.state = PartitionFinished
+	p.finished = true
+	p.users--
+	if !p.endIfConsumed() {
+		p.expireWhenIdle()
+	}
+	return nil
+}
+
+// Failed says that no more data will come, and why: consumers get
+// ErrPartitionFailed with that cause after what is committed. A finished
+// partition cannot fail any more: ErrFinished. For one that has ended it does
+// nothing.
+func (p *HostedPartition) Failed(cause string) error {
+	m := p.manager
+	m.mu.Lock()
+	defer m.unlock()
+	if p.state.hasEnded() {
+		return nil
+	}
+	if p.finished {
+		return fmt.Errorf("partition %s: fail: %w", p.spec.ID, ErrFinished)
+	}
+	p.end(PartitionFailed, fmt.Errorf("partition %s: %w: %s", p.spec.ID, ErrPartitionFailed, cause))
+	return nil
+}
+
+// Released says that the producer gives the partition up: consumers that have not reached its end get
+// ErrPartitionReleased after what is committed. One that was never mapped is
+// forgotten as if it had not been created. For one that has ended it does
+// nothing.
+func (p *HostedPartition) Released(reason string) {
+	m := p.manager
+	m.mu.Lock()
+	defer m.unlock()
+	if p.state.hasEnded() {
+		return
+	}
+	p.end(PartitionReleased, fmt.Errorf("partition %s: %w: %s", p.spec.ID, ErrPartitionReleased, reason))
+}
+
+// ProducerClosed says that the producer has unmapped the partition, or is no
+// more. Unfinished, the partition is lost: its consumers get ErrProducerLost
+// after what is committed.
+func (p *HostedPartition) ProducerClosed(reason string) {
+	m := p.manager
+	m.mu.Lock()
+	defer m.unlock()
+	if p.producerGone {
+		return
+	}
+	p.producerGone = true
+	if !p.state.hasEnded() && !p.finished {
+		p.end(PartitionLost, fmt.Errorf("partition %s: %w: %s", p.spec.ID, ErrProducerLost, reason))
+	}
+	p.dropIfUnused()
+}
+
+// end takes the partition out of the registry and tells its consumers. The
+// manager's lock is held.
+func (p *HostedPartition) end(state PartitionState, err error) {
+	m := p.manager
+	wasCreated := p.state == PartitionCreated
+	p.state, p.failure = state, err
+	m.deadlines.remove(p.expiry)
+	if m.partitions[p.spec.ID] == p {
+		delete(m.partitions, p.spec.ID)
+	}
+	if !wasCreated || state != PartitionReleased {
+		m.tombstones.add(&tombstone{id: p.spec.ID, attempt: p.spec.Attempt, access: p.access, err: err})
+		m.serveWaiting(p.spec.ID)
+	}
+	for i := range p.sub {
+		if r := p.sub[i].request; r != nil {
+			m.tell(func() { r.consumer.Failed(err) })
+		}
+	}
+	if state == PartitionConsumed || state == PartitionExpired || state == PartitionFenced {
+		m.tell(func() { p.host.Ended(err) })
+	}
+	p.dropIfUnused()
+}
+
+// endIfConsumed releases the partition once it has no users.
+func (p *HostedPartition) endIfConsumed() bool {
+	if p.users > 0 || p.state.hasEnded() {
+		return false
+	}
+	p.end(PartitionConsumed, fmt.Errorf("partition %s: %w: it was consumed", p.spec.ID, ErrPartitionReleased))
+	return true
+}
+
+// expireWhenIdle starts the retention time of a finished partition that nobody
+// reads at the moment.
+func (p *HostedPartition) expireWhenIdle() {
+	m := p.manager
+	if p.state != PartitionFinished || p.attached > 0 {
+		return
+	}
+	m.deadlines.remove(p.expiry)
+	p.expiry = m.addDeadline(m.config.Retention, func() {
+		p.end(PartitionExpired, fmt.Errorf("partition %s: %w: nobody read it for %v", p.spec.ID, ErrPartitionExpired, m.config.Retention))
+	})
+}
+
+// detach takes the consumer of a subpartition away. The manager's lock is held.
+func (p *HostedPartition) detach(subpartition int, consumed bool, reason string) {
+	s := &p.sub[subpartition]
+	s.request = nil
+	s.state = subpartitionAbandoned
+	if consumed {
+		s.state = subpartitionConsumed
+	}
+	p.attached--
+	p.users--
+	if !p.state.hasEnded() {
+		p.manager.tell(func() { p.host.ConsumerDetached(subpartition, consumed, reason) })
+		if !p.endIfConsumed() {
+			p.expireWhenIdle()
+		}
+	}
+	p.dropIfUnused()
+}
+
+// dropIfUnused gives the memory of an ended partition back once nobody can
+// read or write it.
+func (p *HostedPartition) dropIfUnused() {
+	harmless := p.finished && !p.abandoned && !p.holdWhileMapped
+	if !p.state.hasEnded() || p.dropped || p.attached > 0 || !p.producerGone && !harmless {
+		return
+	}
+	p.drop(!p.producerGone)
+}
+
+func (p *HostedPartition) drop(producerMaps bool) {
+	p.dropped = true
+	delete(p.manager.all, p)
+	if len(p.manager.all) == 0 {
+		close(p.manager.empty)
+	}
+	p.manager.tell(func() { p.host.Drop(producerMaps) })
+}
+
+// info returns what the registry knows of the partition; the host knows the
+// rest. The manager's lock is held.
+func (p *HostedPartition) info(subpartitions int) PartitionInfo {
+	info := PartitionInfo{
+		ID: p.spec.ID, Attempt: p.spec.Attempt, Name: p.spec.Name, Type: p.spec.Type, State: p.state.String(),
+		Subpartitions: len(p.sub), Created: p.created, Producer: p.producer, ProducerAttached: !p.producerGone,
+	}
+	if p.failure != nil {
+		info.Failure = p.failure.Error()
+	}
+	for i := range min(subpartitions, len(p.sub)) {
+		s := &p.sub[i]
+		row := SubpartitionInfo{Index: i, State: subpartitionStates[s.state]}
+		if s.request != nil {
+			row.Consumer = s.request.who
+			row.GateID, row.Channel = s.request.consumer.Place()
+		}
+		info.SubpartitionInfo = append(info.SubpartitionInfo, row)
+	}
+	return info
+}

@@ -1,0 +1,59 @@
+package shuffle
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// A PartitionID names a result partition: 128 bits, unique over jobs and hosts.
+// The zero value is not a valid id.
+type PartitionID [16]byte
+
+// NewPartitionID returns a random id.
+func NewPartitionID() PartitionID {
+	var id PartitionID
+	_, _ = rand.Read(id[:]) // crypto/rand.Read never fails
+	return id
+}
+
+// NamedPartitionID derives an id from a name that producer and consumer agree
+// on, such as "job-42/map-3". Equal names give equal ids.
+func NamedPartitionID(name string) PartitionID {
+	sum := sha256.Sum256([]byte(name))
+	return PartitionID(sum[:16])
+}
+
+// ParsePartitionID reads the 32 hex digits that String writes.
+func ParsePartitionID(s string) (PartitionID, error) {
+	var id PartitionID
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(id) {
+		return id, fmt.Errorf("partition id %q: want 32 hex digits: %w", s, ErrInvalidArgument)
+	}
+	copy(id[:], b)
+	if id.IsZero() {
+		return id, fmt.Errorf("partition id is zero: %w", ErrInvalidArgument)
+	}
+	return id, nil
+}
+
+// PartitionIDFromBytes reads the 16 bytes of an id, as the protocol carries it.
+func PartitionIDFromBytes(b []byte) (PartitionID, error) {
+	var id PartitionID
+	if len(b) != len(id) {
+		return id, fmt.Errorf("partition id of %d bytes, want 16: %w", len(b), ErrInvalidArgument)
+	}
+	copy(id[:], b)
+	if id.IsZero() {
+		return id, fmt.Errorf("partition id is zero: %w", ErrInvalidArgument)
+	}
+	return id, nil
+}
+
+// IsZero reports whether the id is unset.
+func (id PartitionID) IsZero() bool { return id == PartitionID{} }
+
+// String returns the id as 32 hex digits.
+func (id PartitionID) String() string { return hex.EncodeToString(id[:]) }

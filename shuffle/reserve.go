@@ -1,0 +1,81 @@
+package shuffle
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+const lengthPrefix = 4
+
+// A reservation is a record that its user is filling in place.
+type reservation struct {
+	sub *ResultSubpartition
+	n   int
+}
+
+// Reserve returns n bytes of a segment for a record of that size to one
+// subpartition, to be filled in place: the record is never copied. Commit sends
+// it, Abort drops it; nothing else may be written in between. The record must
+// fit one segment with its four bytes of length, otherwise it is
+// ErrRecordTooLarge and has to be emitted. It waits for a free segment as
+// EmitRecord does.
+func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]byte, error) {
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	if subpartition < 0 || subpartition >= len(p.subpartitions) || n < 0 {
+		return nil, fmt.Errorf("partition %s: reserve %d bytes in subpartition %d of %d: %w",
+			p.spec.ID, n, subpartition, len(p.subpartitions), ErrInvalidArgument)
+	}
+	if n > p.layout.SegmentSize-lengthPrefix {
+		return nil, fmt.Errorf("partition %s: reserve %d bytes, want at most %d: %w",
+			p.spec.ID, n, p.layout.SegmentSize-lengthPrefix, ErrRecordTooLarge)
+	}
+	if err := p.prepareWrite(lengthPrefix+n, false); err != nil {
+		return nil, err
+	}
+	s := p.subpartitions[subpartition]
+	dst := s.builder.Reserve(lengthPrefix + n)
+	if dst == nil {
+		s.mu.Lock()
+		p.finishOpen(s)
+		s.mu.Unlock()
+		if err := p.startBuffer(ctx, s, 0); err != nil {
+			return nil, err
+		}
+		dst = s.builder.Reserve(lengthPrefix + n)
+	}
+	binary.BigEndian.PutUint32(dst, uint32(n))
+	p.reserved = reservation{sub: s, n: lengthPrefix + n}
+	return dst[lengthPrefix:], nil
+}
+
+// checkNotReserved returns ErrInvalidArgument while a record is reserved: what is
+// written now would lie where the record is to be.
+func (p *ResultPartition) checkNotReserved() error {
+	if p.reserved.sub != nil {
+		return fmt.Errorf("partition %s: a record is reserved, commit or abort it first: %w", p.spec.ID, ErrInvalidArgument)
+	}
+	return nil
+}
+
+// Commit sends the reserved record. Without one it is ErrInvalidArgument.
+func (p *ResultPartition) Commit() error {
+	if p.closed.Load() {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+	}
+	r := p.reserved
+	if r.sub == nil {
+		return fmt.Errorf("partition %s: commit without a reservation: %w", p.spec.ID, ErrInvalidArgument)
+	}
+	p.reserved = reservation{}
+	if r.sub.builder.Advance(r.n) {
+		return p.PublishOpen(r.sub.index)
+	}
+	return nil
+}
+
+// Abort drops the reserved record, if there is one. Its bytes are used again.
+func (p *ResultPartition) Abort() { p.reserved = reservation{} }

@@ -1,0 +1,233 @@
+package shuffle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuffled/memseg"
+	"shuffled/pool"
+)
+
+// A Lifecycle carries the end of a partition to whoever hosts it.
+type Lifecycle interface {
+	// FinishPartition says that end-of-partition is published everywhere.
+	FinishPartition(ctx context.Context) error
+	// FailPartition says that no more data will come, and why.
+	FailPartition(ctx context.Context, cause string) error
+	// ReleasePartition gives the partition up.
+	ReleasePartition(ctx context.Context) error
+	// ClosePartition drops the producer's hold on its resources.
+	ClosePartition() error
+}
+
+// A ResultPartition is the producer's end of a partition: it writes records and
+// events into segments of the shared region and queues them for the consumers of
+// its subpartitions. The life of a partition and the rules of emit, broadcast,
+// flush and finish are those of Flink's pipelined result partitions.
+//
+// One goroutine writes (EmitRecord, BroadcastRecord, BroadcastEvent,
+// Reserve, Commit, Abort, Finish, Close). Flush, FlushAll, Fail, Release, the attaching of consumers and
+// the counters may be used from any goroutine; to stop a writer that is blocked,
+// cancel its context, or Fail or Release the partition. After Close every call
+// returns ErrClosed.
+type ResultPartition struct {
+	spec      PartitionSpec
+	region    *memseg.Region
+	layout    memseg.PartitionLayout
+	words     memseg.PartitionWords
+	bell      *memseg.Doorbell
+	pool      *pool.LocalBufferPool
+	lifecycle Lifecycle
+
+	subpartitions []*ResultSubpartition
+
+	// For each segment: its memory once it was used, the number of queues that
+	// hold it, and the subpartition that the pool counts it for. All of it lives in
+	// this process alone. Writer's goroutine: segments, charged.
+	segments []*memseg.MemorySegment
+	holders  []atomic.Int32
+	charged  []int32
+
+	broadcastMu   sync.Mutex // guards the two below; taken before a subpartition's
+	broadcast     memseg.BufferBuilder
+	broadcastOpen bool
+	broadcastNow  bool // the writer's own: the last record was broadcast
+
+	reserved reservation
+
+	ended      atomic.Pointer[error] // why writing is over
+	daemonLost atomic.Pointer[error]
+	finished   atomic.Bool
+	closed     atomic.Bool
+	useMu      sync.RWMutex // held for reading while the region is used
+
+	bytesOut, buffersOut, backPressuredNs atomic.Int64
+}
+
+// NewResultPartition returns the producer's end of a partition in region, whose
+// layout was checked against it. doorbell is the partition's, with a bit for
+// each subpartition. The pool's segments are those of the layout.
+func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.PartitionLayout, doorbell *memseg.Region,
+	segments *pool.LocalBufferPool, lifecycle Lifecycle,
+) (*ResultPartition, error) {
+	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
+	if err != nil {
+		return nil, fmt.Errorf("partition %s: %w", spec.ID, err)
+	}
+	p := &ResultPartition{
+		spec: spec, region: region, layout: l, bell: bell, pool: segments, lifecycle: lifecycle,
+		words:    memseg.NewPartitionWords(region),
+		segments: make([]*memseg.MemorySegment, l.Segments),
+		holders:  make([]atomic.Int32, l.Segments),
+		charged:  make([]int32, l.Segments),
+	}
+	for i := range l.Subpartitions {
+		p.subpartitions = append(p.subpartitions, &ResultSubpartition{
+			partition: p, index: i, queue: memseg.NewQueueWriter(region, &l, i), segments: make([]int32, l.QueueCapacity),
+		})
+	}
+	p.words.PoolSize.Store(uint64(segments.Size()))
+	return p, nil
+}
+
+// Spec returns what the partition was created from.
+func (p *ResultPartition) Spec() PartitionSpec { return p.spec }
+
+// ID returns the partition's id.
+func (p *ResultPartition) ID() PartitionID { return p.spec.ID }
+
+// NumSubpartitions returns the number of subpartitions.
+func (p *ResultPartition) NumSubpartitions() int { return len(p.subpartitions) }
+
+// Subpartition returns the i-th subpartition.
+func (p *ResultPartition) Subpartition(i int) *ResultSubpartition { return p.subpartitions[i] }
+
+// BytesOut and BuffersOut count finished buffers times their receivers, events
+// excluded, as Flink's numBytesOut and numBuffersOut do.
+func (p *ResultPartition) BytesOut() int64 { return p.bytesOut.Load() }
+
+// BuffersOut counts finished buffers times their receivers.
+func (p *ResultPartition) BuffersOut() int64 { return p.buffersOut.Load() }
+
+// BackPressured returns how long the writer was blocked for want of segments.
+func (p *ResultPartition) BackPressured() time.Duration {
+	return time.Duration(p.backPressuredNs.Load())
+}
+
+// SetCounters publishes the writer's counters for operators to see: records
+// emitted and time spent idle.
+func (p *ResultPartition) SetCounters(records int64, idle time.Duration) {
+	if p.enter() == nil {
+		p.words.Records.Store(uint64(records))
+		p.words.IdleNs.Store(uint64(idle))
+		p.leave()
+	}
+}
+
+// enter keeps the region mapped until leave.
+func (p *ResultPartition) enter() error {
+	p.useMu.RLock()
+	if p.closed.Load() {
+		p.useMu.RUnlock()
+		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+	}
+	return nil
+}
+
+func (p *ResultPartition) leave() { p.useMu.RUnlock() }
+
+// end makes every later write return err; the first reason stays.
+func (p *ResultPartition) end(err error) {
+	p.ended.CompareAndSwap(nil, &err)
+	if p.enter() == nil {
+		p.bell.Wake()
+		p.leave()
+	}
+}
+
+func (p *ResultPartition) checkWritable() error {
+	if err := p.ended.Load(); err != nil {
+		return *err
+	}
+	if p.finished.Load() {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrFinished)
+	}
+	return nil
+}
+
+// Finish ends all open buffers, publishes end-of-partition in every subpartition
+// and tells the host. The partition stays for its consumers. A second Finish is
+// ErrFinished.
+func (p *ResultPartition) Finish(ctx context.Context) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.checkWritable(); err != nil {
+		return err
+	}
+	if err := p.broadcastEvent(ctx, EndOfPartition{}); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	p.finished.Store(true)
+	return p.lifecycle.FinishPartition(ctx)
+}
+
+// Fail ends the partition for a reason that its consumers will see, after what
+// is committed, as ErrPartitionFailed. Later writes return it too.
+func (p *ResultPartition) Fail(ctx context.Context, cause error) error {
+	if err := p.FlushAll(); err != nil {
+		return err
+	}
+	if p.finished.Load() {
+		return fmt.Errorf("partition %s: fail: %w", p.spec.ID, ErrFinished)
+	}
+	if cause == nil {
+		cause = errors.New("no cause was given")
+	}
+	p.end(fmt.Errorf("partition %s: %w: %w", p.spec.ID, ErrPartitionFailed, cause))
+	return p.lifecycle.FailPartition(ctx, cause.Error())
+}
+
+// Release gives the partition up: consumers that have not reached its end get
+// ErrPartitionReleased.
+func (p *ResultPartition) Release(ctx context.Context) error {
+	if p.closed.Load() {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+	}
+	p.end(fmt.Errorf("partition %s: %w", p.spec.ID, ErrPartitionReleased))
+	return p.lifecycle.ReleasePartition(ctx)
+}
+
+// Close unmaps the partition in this process. Unfinished, it counts as a lost
+// producer to its consumers. It waits for calls that are under way, which are
+// woken. A second Close is ErrClosed.
+func (p *ResultPartition) Close() error {
+	p.end(fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed))
+	p.useMu.Lock()
+	defer p.useMu.Unlock()
+	if p.closed.Swap(true) {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+	}
+	for _, s := range p.subpartitions {
+		s.detach(false)
+		s.builder = memseg.BufferBuilder{}
+	}
+	for _, segment := range p.segments {
+		if segment != nil {
+			_ = segment.Free() // freed here only
+		}
+	}
+	p.pool.LazyDestroy()
+	return p.lifecycle.ClosePartition()
+}
+
+// Released tells the producer that its host has dropped the partition. Once it
+// was consumed that is the normal end.
+func (p *ResultPartition) Released(reason string) {
+	p.end(fmt.Errorf("partition %s: %s: %w", p.spec.ID, reason, ErrPartitionReleased))
+}

@@ -1,0 +1,183 @@
+package shuffle
+
+import (
+	"fmt"
+	"sync"
+
+	"shuffled/memseg"
+)
+
+// A ResultSubpartition is the producer's end of one subpartition: the open
+// buffer and the queue behind it. The consumer's end is a SubpartitionView.
+//
+// Who touches what: the writer's goroutine alone uses builder's Reserve and
+// Advance, without the lock. Everything else is under mu, which the writer takes
+// at commit steps and buffer ends, the output flusher at its tick, and the
+// control connection when a consumer comes or goes.
+type ResultSubpartition struct {
+	partition *ResultPartition
+	index     int
+
+	builder memseg.BufferBuilder // of the open buffer, if open
+
+	mu       sync.Mutex
+	open     bool // the last element is an unfinished buffer
+	queue    *memseg.QueueWriter
+	segments []int32 // ring: segment of each unreleased element
+	link     *ConsumerLink
+	discard  bool // nobody will read: elements are released at once
+	finished bool
+}
+
+func (s *ResultSubpartition) want() *memseg.Word {
+	if s.link == nil {
+		return nil
+	}
+	return s.link.words.Want
+}
+
+// publish makes a started buffer the last element of the queue.
+func (s *ResultSubpartition) publish(segment, partialLength int) error {
+	s.segments[s.queue.Published()&uint64(len(s.segments)-1)] = int32(segment)
+	return s.queue.PublishBuffer(memseg.Descriptor{
+		Type: memseg.DataBuffer, Segment: segment, PartialRecordLength: partialLength,
+	})
+}
+
+func (s *ResultSubpartition) hasRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.HasRoom()
+}
+
+// startShared makes a buffer that all subpartitions share the last element.
+func (s *ResultSubpartition) startShared(segment, partialLength int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = true
+	return s.publish(segment, partialLength)
+}
+
+// finishBuffer ends the open buffer, which holds so many bytes.
+func (s *ResultSubpartition) finishBuffer(bytes int) {
+	s.open = false
+	s.signal(s.queue.Advance(bytes, 1, s.want()))
+	s.discardFinished()
+}
+
+// addEvent queues an event and wakes the consumer. memseg.ErrQueueFull means
+// that it must wait for the consumer.
+func (s *ResultSubpartition) addEvent(typ memseg.DataType, content []byte) error {
+	if typ.HasPriority() {
+		if s.discard {
+			return nil // nobody would release its slot
+		}
+		if err := s.queue.PublishPriorityEvent(typ, content); err != nil {
+			return err
+		}
+		s.signal(s.queue.NotifyPriority(s.want()))
+		return nil
+	}
+	if err := s.queue.PublishEvent(typ, content); err != nil {
+		return err
+	}
+	crossed := s.queue.Advance(0, 1, s.want())
+	flushed := s.queue.Flush(0, s.want())
+	s.signal(crossed || flushed)
+	s.discardFinished()
+	return nil
+}
+
+// flush asks the consumer to read what is committed, openBytes of it in the open
+// buffer. A flush that adds nothing to the last one does nothing.
+func (s *ResultSubpartition) flush(openBytes int) { s.signal(s.queue.Flush(openBytes, s.want())) }
+
+func (s *ResultSubpartition) signal(ring bool) {
+	if ring {
+		s.link.ring()
+	}
+}
+
+// attach connects the consumer. It may have armed before, so it is rung once in
+// any case.
+func (s *ResultSubpartition) attach(link *ConsumerLink) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != nil || s.discard {
+		return fmt.Errorf("subpartition %d: %w", s.index, ErrAlreadyConsumed)
+	}
+	s.link = link
+	link.ring()
+	return nil
+}
+
+// detach drops the consumer. With discard, what is queued and what follows is
+// released at once.
+func (s *ResultSubpartition) detach(discard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	link := s.link
+	s.link = nil
+	if discard {
+		s.discard = true
+		s.discardFinished()
+	}
+	if link != nil {
+		link.Close()
+	}
+}
+
+// discardFinished releases every finished element once nobody will read them.
+func (s *ResultSubpartition) discardFinished() {
+	if !s.discard {
+		return
+	}
+	to := s.queue.Published()
+	if s.open {
+		to--
+	}
+	_, _ = s.queue.AcceptReleased(to, s.open, s.recycle)
+}
+
+// reclaim takes back what the consumer released. A cursor that the consumer
+// cannot have reached ends that consumer, not the producer's memory.
+//
+// It returns the number of elements taken back.
+func (s *ResultSubpartition) reclaim() (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil || s.discard {
+		return 0, nil
+	}
+	n, err := s.queue.AcceptReleased(s.link.words.Released.Load(), s.open, s.recycle)
+	if err == nil {
+		err = s.queue.AcceptPriorityReleased(s.link.words.PriorityReleased.Load())
+	}
+	if err != nil {
+		return n, fmt.Errorf("subpartition %d: %w: %w", s.index, err, ErrProtocol)
+	}
+	return n, nil
+}
+
+func (s *ResultSubpartition) recycle(ordinal uint64) {
+	segment := int(s.segments[ordinal&uint64(len(s.segments)-1)])
+	s.partition.releaseSegment(segment)
+}
+
+// armReleased asks the consumer for a wake-up when it has released a quarter of
+// what it was given.
+func (s *ResultSubpartition) armReleased() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.queue.Unreleased(); n > 0 {
+		s.queue.ArmReleased(max(1, n/4))
+	}
+}
+
+// QueuedBuffers returns how many elements the consumer has not released, as of
+// the last look of the producer.
+func (s *ResultSubpartition) QueuedBuffers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.Unreleased()
+}

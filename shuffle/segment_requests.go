@@ -1,0 +1,164 @@
+package shuffle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shuffled/memseg"
+)
+
+// IsAvailable reports whether a buffer can be started without waiting. It takes
+// back what consumers have released if that may make the difference.
+func (p *ResultPartition) IsAvailable() bool {
+	if p.pool.Available() {
+		return true
+	}
+	p.Reclaim()
+	return p.pool.Available()
+}
+
+// releaseSegment is called once for each queue that held the segment.
+func (p *ResultPartition) releaseSegment(segment int) {
+	if p.holders[segment].Add(-1) == 0 {
+		p.pool.Recycle(segment, int(p.charged[segment]))
+	}
+}
+
+func (p *ResultPartition) hold(segment, channel, queues int) {
+	p.charged[segment] = int32(channel)
+	p.holders[segment].Store(int32(queues))
+}
+
+// requestSegment takes a segment from the pool, or waits for one.
+func (p *ResultPartition) requestSegment(ctx context.Context, channel int) (int, error) {
+	segment := -1
+	err := p.whenRoom(ctx, func() error {
+		s, ok, err := p.pool.TryRequest(channel)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return memseg.ErrQueueFull
+		}
+		segment = s
+		return nil
+	})
+	return segment, err
+}
+
+// whenRoom calls try until it returns something else than memseg.ErrQueueFull,
+// and waits between calls until consumers have released something. The time
+// spent waiting is back-pressure.
+func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error {
+	err := try()
+	if !errors.Is(err, memseg.ErrQueueFull) {
+		return err
+	}
+	p.reclaim()
+	if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
+		return err
+	}
+	// Both sides could wait for ever if a consumer waited for more of what this
+	// writer holds back.
+	p.flushAll()
+	start := time.Now()
+	for {
+		rings := p.bell.Rings()
+		for _, s := range p.subpartitions {
+			s.armReleased()
+		}
+		reclaimed := p.reclaim()
+		if err = p.checkWritable(); err != nil {
+			break
+		}
+		if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
+			break
+		}
+		if reclaimed > 0 {
+			continue // the consumer may have passed what was armed
+		}
+		if err = p.park(ctx, rings); err != nil {
+			break
+		}
+		p.words.WakeUps.Store(p.words.WakeUps.Load() + 1)
+	}
+	p.words.BackPressuredNs.Store(uint64(p.backPressuredNs.Add(int64(time.Since(start)))))
+	return err
+}
+
+// daemonLostGrace is how long a wait may find nothing once nobody watches the
+// consumers.
+const daemonLostGrace = 500 * time.Millisecond
+
+// park waits for a ring.
+func (p *ResultPartition) park(ctx context.Context, rings uint32) error {
+	lost, timeout := p.daemonLost.Load(), memseg.MaxParkTime
+	if lost != nil {
+		timeout = daemonLostGrace
+	}
+	start := time.Now()
+	if err := p.bell.Park(ctx, rings, p.words.Parked, timeout); err != nil {
+		return fmt.Errorf("partition %s: wait for a free segment: %w", p.spec.ID, err)
+	}
+	if lost != nil && p.bell.Rings() == rings && time.Since(start) >= daemonLostGrace {
+		return fmt.Errorf("partition %s: wait for a free segment: %w", p.spec.ID, *lost)
+	}
+	return nil
+}
+
+// Reclaim takes back what consumers have released. A writer does so when it
+// needs segments; others call it to give memory back while the writer is idle.
+func (p *ResultPartition) Reclaim() {
+	if p.enter() == nil {
+		p.reclaim()
+		p.leave()
+	}
+}
+
+// reclaim returns the number of elements taken back.
+func (p *ResultPartition) reclaim() int {
+	reclaimed := 0
+	for _, s := range p.subpartitions {
+		n, err := s.reclaim()
+		reclaimed += n
+		if err != nil {
+			p.consumerLost(s, err)
+		}
+	}
+	return reclaimed
+}
+
+// PoolResized applies a new pool size and newly granted segments.
+func (p *ResultPartition) PoolResized(size int, granted []int) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if len(granted) > 0 {
+		if err := p.pool.Granted(granted); err != nil {
+			return fmt.Errorf("partition %s: %w: %w", p.spec.ID, err, ErrProtocol)
+		}
+	}
+	if err := p.pool.SetNumBuffers(size); err != nil {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+	}
+	p.words.PoolSize.Store(uint64(size))
+	if p.pool.Requested() > size {
+		p.reclaim()
+	}
+	p.bell.Wake()
+	return nil
+}
+
+// SetDaemonLost says that nobody watches the consumers any more. Attached ones
+// go on; but a wait for segments that finds none for a while returns err, since
+// a consumer may have died unnoticed.
+func (p *ResultPartition) SetDaemonLost(err error) {
+	p.daemonLost.CompareAndSwap(nil, &err)
+	if p.enter() == nil {
+		p.bell.Wake()
+		p.leave()
+	}
+}

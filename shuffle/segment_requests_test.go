@@ -1,0 +1,230 @@
+package shuffle_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"shuffled/internal/linktest"
+	"shuffled/memseg"
+	"shuffled/shuffle"
+)
+
+func TestAvailability(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		s := newStream(t, memory, 2, 64)
+		require.True(t, s.p.IsAvailable())
+		s.write(64)
+		require.True(t, s.p.IsAvailable())
+		s.write(64)
+		require.False(t, s.p.IsAvailable())
+		held := hold(t, s.c.SubpartitionView)
+		require.False(t, s.p.IsAvailable())
+		require.NoError(t, held.Release())
+		require.True(t, s.p.IsAvailable(), "nobody needs to write to find out")
+	})
+}
+
+func TestBackPressureIsCountedAndHonoursTheContext(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 1, SegmentSize: 64})
+		p := link.Partition
+		view := link.View(0)
+		emit(t, p, 64, 0)
+		held := hold(t, view)
+		require.Zero(t, p.BackPressured())
+
+		ctx, cancel := context.WithCancel(context.Background())
+		blocked := make(chan error)
+		go func() { blocked <- p.EmitRecord(ctx, []byte("second"), 0) }()
+		parked := memseg.NewPartitionWords(link.Region()).Parked
+		require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick, "the writer sleeps")
+		cancel()
+		require.ErrorIs(t, <-blocked, context.Canceled)
+		waited := p.BackPressured()
+		require.Positive(t, waited)
+		require.EqualValues(t, waited, memseg.NewPartitionWords(link.Region()).BackPressuredNs.Load(), "operators see it")
+
+		go func() { blocked <- p.EmitRecord(context.Background(), []byte("second"), 0) }()
+		require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick)
+		require.NoError(t, held.Release())
+		require.NoError(t, <-blocked)
+		require.Greater(t, p.BackPressured(), waited)
+		content, _ := take(t, view)
+		require.Equal(t, "second", string(content))
+	})
+}
+
+func TestQuotaMakesThePoolUnavailableAndRefusesNothing(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 12, SegmentSize: 64, Quota: 2})
+	p := link.Partition
+	first := link.View(0)
+	emit(t, p, 64, 0)
+	require.True(t, p.IsAvailable())
+	emit(t, p, 64, 0)
+	require.False(t, p.IsAvailable(), "subpartition 0 is at its quota")
+	emit(t, p, 64, 0)
+	emit(t, p, 64, 1)
+	require.Equal(t, 4, link.Pool.Used())
+	drain(t, first)
+	require.True(t, p.IsAvailable())
+}
+
+func TestBroadcastBuffersCountAgainstNoQuota(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 12, SegmentSize: 64, Quota: 2})
+	p := link.Partition
+	for range 6 {
+		broadcast(t, p, 64)
+	}
+	require.True(t, p.IsAvailable(), "they would all be charged to subpartition 0 otherwise")
+	emit(t, p, 64, 1)
+	require.True(t, p.IsAvailable())
+	emit(t, p, 64, 1)
+	require.False(t, p.IsAvailable())
+}
+
+func TestPoolThatShrinksTakesNothingOutOfTheQueue(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		s := newStream(t, memory, 10, 64)
+		for range 10 {
+			s.write(64)
+		}
+		require.NoError(t, s.p.PoolResized(4, nil))
+		require.Equal(t, 10, s.Pool.Used())
+		require.Zero(t, s.Pool.Free())
+		require.ErrorIs(t, s.p.EmitRecord(canceled(), []byte("x"), 0), context.Canceled)
+		for i := range 10 {
+			require.Equal(t, 64, s.poll().size)
+			s.flush() // an idle writer gives back what was read meanwhile
+			require.Equal(t, max(9-i, min(4, s.Pool.Requested())), s.Pool.Requested())
+		}
+		require.Equal(t, 4, s.Pool.Requested())
+		for range 4 {
+			require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+		}
+		require.ErrorIs(t, s.p.EmitRecord(canceled(), []byte("x"), 0), context.Canceled)
+	})
+}
+
+func TestPoolThatShrinksToWhatIsRequiredBehindABlockedSubpartition(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 64})
+	p := link.Partition
+	first, second := link.View(0), link.View(1)
+	require.NoError(t, p.BroadcastEvent(context.Background(), newBarrier(alignedEvent)))
+	poll(t, first)
+	poll(t, second)
+	for range 8 {
+		emit(t, p, 64, 0)
+	}
+	require.NoError(t, p.PoolResized(3, nil))
+	require.ErrorIs(t, p.EmitRecord(canceled(), []byte("x"), 1), context.Canceled)
+	_, err := first.ResumeConsumption()
+	require.NoError(t, err)
+	sizes, _ := drain(t, first)
+	require.Len(t, sizes, 8)
+	require.NoError(t, p.EmitRecord(canceled(), []byte("x"), 1))
+	require.Equal(t, 3, link.Pool.Requested())
+}
+
+func TestPoolThatGrowsWakesABlockedWriter(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		s := newStream(t, memory, 8, 64)
+		require.NoError(t, s.p.PoolResized(2, nil))
+		s.write(128)
+		blocked := make(chan error)
+		go func() { blocked <- s.p.EmitRecord(context.Background(), make([]byte, 256), 0) }()
+		parked := memseg.NewPartitionWords(s.Region()).Parked
+		require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick)
+		require.NoError(t, s.p.PoolResized(8, nil))
+		require.NoError(t, <-blocked)
+		require.Equal(t, 6, s.Pool.Used())
+		require.EqualValues(t, 8, memseg.NewPartitionWords(s.Region()).PoolSize.Load())
+	})
+}
+
+func TestPoolResizeIsChecked(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 64})
+	require.Error(t, link.Partition.PoolResized(2, nil), "less than what is required")
+	require.Equal(t, 8, link.Pool.Size())
+	require.ErrorIs(t, link.Partition.PoolResized(8, []int{8}), shuffle.ErrProtocol, "no such segment")
+	require.ErrorIs(t, link.Partition.PoolResized(8, []int{-1}), shuffle.ErrProtocol)
+	require.ErrorIs(t, link.Partition.PoolResized(8, []int{0}), shuffle.ErrProtocol, "nobody asked for it")
+}
+
+// The consumer waits for a large batch and the writer for a segment: whoever did
+// not flush before it waits would wait for ever.
+func TestWriterAndThresholdNeverWaitForEachOther(t *testing.T) {
+	random := newRandom(t)
+	for _, memory := range linktest.Memories {
+		for range 30 {
+			subpartitions := 1 + random.IntN(3)
+			link := linktest.New(t, linktest.Config{
+				Memory: memory, Subpartitions: subpartitions, Segments: subpartitions + 1 + random.IntN(4), SegmentSize: 8 + random.IntN(100),
+			})
+			const bytes = 20_000
+			var readers sync.WaitGroup
+			for sub := range subpartitions {
+				c := link.Consumer(sub)
+				seed := random.Uint64()
+				readers.Go(func() { readWithThresholds(t, c, rand.New(rand.NewPCG(seed, 0)), bytes) })
+			}
+			written := make([]int, subpartitions)
+			for sub := 0; sub >= 0; sub = nextUnwritten(random, written, bytes) {
+				n := min(1+random.IntN(150), bytes-written[sub])
+				emit(t, link.Partition, n, sub)
+				written[sub] += n
+			}
+			require.NoError(t, link.Partition.FlushAll())
+			readers.Wait()
+		}
+	}
+}
+
+func nextUnwritten(random *rand.Rand, written []int, want int) int {
+	var left []int
+	for sub, n := range written {
+		if n < want {
+			left = append(left, sub)
+		}
+	}
+	if len(left) == 0 {
+		return -1
+	}
+	return left[random.IntN(len(left))]
+}
+
+// readWithThresholds reads as a gate does: what was armed for is waited for by
+// looking at the doorbell.
+func readWithThresholds(t *testing.T, c *linktest.Consumer, random *rand.Rand, bytes int) {
+	for read := 0; read < bytes; {
+		rings := c.Rings()
+		if !c.IsAvailable() && c.Arm(random.IntN(400)) {
+			c.Park(context.Background(), rings)
+			continue
+		}
+		r, err := c.Poll(&memseg.Buffer{})
+		if err != nil {
+			t.Errorf("poll: %v", err)
+			return
+		}
+		if r.Buffer != nil {
+			read += r.Buffer.Len()
+			_ = r.Buffer.Release()
+		}
+	}
+}
+
+func TestSegmentsAreReusedFirstInFirstOut(t *testing.T) {
+	s := newStream(t, linktest.Heap, 4, 16)
+	var segments []int
+	for range 12 {
+		s.write(16)
+		published := s.ReadPublished(0)
+		segments = append(segments, published[len(published)-1].Segment)
+		s.poll()
+	}
+	require.Equal(t, []int{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}, segments)
+}

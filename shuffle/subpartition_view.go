@@ -1,0 +1,409 @@
+package shuffle
+
+import (
+	"fmt"
+	"sync"
+
+	"shuffled/memseg"
+)
+
+// BufferAndBacklog is one element of a subpartition as its consumer gets it.
+type BufferAndBacklog struct {
+	// Buffer is the element, nil when nothing can be read now. Its receiver must
+	// release it.
+	Buffer *memseg.Buffer
+	// Backlog is how many data buffers could be read after this one.
+	Backlog int
+	// NextDataType is the type of the element that can be read next, NoDataType
+	// if there is none.
+	NextDataType memseg.DataType
+	// SequenceNumber counts the elements handed out, from 0; it wraps.
+	SequenceNumber uint32
+}
+
+// A SubpartitionView is the consumer's end of one subpartition, in the
+// producer's process or another one: it reads buffers in place and tells the
+// producer how far they may be used again. What it hands out and when is as of
+// Flink's PipelinedSubpartitionView.
+//
+// One goroutine polls and closes. Buffers may be released from any goroutine,
+// also after Close, which keeps the memory mapped until the last of them is.
+// After Close, Poll and ResumeConsumption return ErrClosed and nothing is
+// available.
+type SubpartitionView struct {
+	queue    *memseg.QueueReader
+	region   *memseg.Region
+	layout   memseg.PartitionLayout
+	poolSize *memseg.Word
+	words    memseg.ChannelWords // ours to write
+	producer producerLink
+
+	head       memseg.BufferConsumer // of the element at queue.Next(), if reading
+	position   uint64                // stream position up to which we have read
+	sequence   uint32
+	buffers    uint64 // data buffers read to their end
+	blocked    bool
+	ended      bool
+	priorities priorityRecycler
+
+	mu       sync.Mutex // guards the rest; reading and consumed change in Poll only
+	reading  bool
+	consumed uint64 // elements read to their end
+	released uint64 // value of words.Released
+	done     []bool // ring: element is released by the user, not yet counted
+	closed   bool   // changes in Close only
+	unmapped bool
+	onClosed func()
+
+	prioritiesHanded, prioritiesReleased uint64
+	prioritiesDone                       uint64 // bit per ordinal: released, not yet counted
+}
+
+type producerLink struct {
+	bell         *memseg.Doorbell
+	parked       *memseg.Word32
+	subpartition int
+}
+
+func (l *producerLink) ring() { l.bell.Ring(l.subpartition, l.parked) }
+
+// priorityRecycler counts released priority events, of which there are few.
+type priorityRecycler struct{ view *SubpartitionView }
+
+// NewSubpartitionView returns the consumer's end of a subpartition. region is the
+// partition's, mapped for reading at least; doorbell is the partition's; words
+// are those of the gate's channel. It takes over the caller's reference of
+// region. closed is called once when the last buffer of a closed view is
+// released; it may be nil.
+func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbell *memseg.Region, subpartition int,
+	words memseg.ChannelWords, closed func(),
+) (*SubpartitionView, error) {
+	if subpartition < 0 || subpartition >= l.Subpartitions {
+		return nil, fmt.Errorf("subpartition %d of %d: %w", subpartition, l.Subpartitions, ErrInvalidArgument)
+	}
+	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
+	if err != nil {
+		return nil, fmt.Errorf("open subpartition %d: %w", subpartition, err)
+	}
+	part := memseg.NewPartitionWords(region)
+	v := &SubpartitionView{
+		queue: memseg.NewQueueReader(region, &l, subpartition), region: region, layout: l,
+		poolSize: part.PoolSize, words: words,
+		producer: producerLink{bell: bell, parked: part.Parked, subpartition: subpartition},
+		done:     make([]bool, l.QueueCapacity), onClosed: closed,
+	}
+	v.priorities.view = v
+	first := l.FirstOrdinal
+	v.position, v.consumed, v.released = first, first, first
+	words.Want.Store(first - 1)
+	words.PriorityReleased.Store(first)
+	words.Released.Store(first)
+	return v, nil
+}
+
+// Poll takes the next element into b and returns it with the backlog behind it.
+// Without one, the result's Buffer is nil. Partial content of an unfinished
+// buffer is an element too; empty ones are passed over.
+//
+// What the producer's process wrote against the layout is ErrProtocol and ends
+// the stream. ErrTooManyBuffersHeld leaves everything as it is: release buffers
+// and poll again.
+func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
+	if v.closed {
+		return BufferAndBacklog{}, v.closedError()
+	}
+	if n, err := v.queue.RefreshPriority(); err != nil {
+		return BufferAndBacklog{}, v.protocolError(err)
+	} else if n > 0 {
+		return v.pollPriority(b)
+	}
+	if v.blocked || v.ended {
+		return BufferAndBacklog{}, nil
+	}
+	for {
+		ok, err := v.startHead()
+		if err != nil || !ok {
+			return BufferAndBacklog{}, err
+		}
+		if err := v.head.Build(b); err != nil {
+			return BufferAndBacklog{}, v.protocolError(err)
+		}
+		finished := v.head.IsFinished()
+		if !finished && v.queue.Queued() > 1 {
+			_ = b.Release()
+			return BufferAndBacklog{}, v.protocolError(fmt.Errorf("element %d is unfinished and not the last: %w", v.queue.Next(), memseg.ErrCorrupt))
+		}
+		typ := v.head.DataType()
+		if typ.IsBuffer() {
+			v.position += uint64(b.Len())
+		}
+		if finished {
+			v.finishHead(typ)
+		}
+		if b.Len() == 0 {
+			_ = b.Release()
+			if finished {
+				continue
+			}
+			return BufferAndBacklog{}, nil
+		}
+		return v.result(b, typ), nil
+	}
+}
+
+// startHead opens the element at the head of the queue, if there is one.
+func (v *SubpartitionView) startHead() (bool, error) {
+	if v.queue.Queued() <= 1 {
+		if err := v.queue.Refresh(); err != nil {
+			return false, v.protocolError(err)
+		}
+	}
+	if v.reading {
+		return true, nil
+	}
+	if v.queue.Queued() == 0 {
+		return false, nil
+	}
+	if held, limit := v.held(), v.maxHeld(); held >= limit {
+		return false, fmt.Errorf("%d of at most %d buffers of this channel are not released: %w", held, limit, ErrTooManyBuffersHeld)
+	}
+	d, err := v.queue.Peek()
+	if err != nil {
+		return false, v.protocolError(err)
+	}
+	if d.Type.IsEvent() {
+		v.head.ResetStatic(v.queue.EventBytes(d), d.Type, v, v.queue.Next())
+	} else {
+		mem := v.layout.SegmentBytes(v.region, d.Segment)[d.Offset:]
+		v.head.Reset(mem, v.layout.Marker(v.region, d.Segment), d.Type, v, v.queue.Next())
+	}
+	v.mu.Lock()
+	v.reading = true
+	v.mu.Unlock()
+	return true, nil
+}
+
+func (v *SubpartitionView) finishHead(typ memseg.DataType) {
+	v.queue.Advance()
+	v.position++
+	v.mu.Lock()
+	v.reading = false
+	v.consumed++
+	v.mu.Unlock()
+	if typ.IsBuffer() {
+		v.buffers++
+	}
+	if typ.IsBlockingUpstream() {
+		v.blocked = true
+	}
+	if typ == memseg.EndOfPartition {
+		v.ended = true
+	}
+	v.head.Close()
+}
+
+func (v *SubpartitionView) pollPriority(b *memseg.Buffer) (BufferAndBacklog, error) {
+	ordinal := v.queue.PriorityOrdinal()
+	d, err := v.queue.NextPriority()
+	if err == nil && !d.Type.HasPriority() {
+		err = fmt.Errorf("%s in the priority ring: %w", d.Type, memseg.ErrCorrupt)
+	}
+	if err != nil {
+		return BufferAndBacklog{}, v.protocolError(err)
+	}
+	v.mu.Lock()
+	v.prioritiesHanded++
+	v.mu.Unlock()
+	c := memseg.NewStaticBufferConsumer(v.queue.EventBytes(d), d.Type, &v.priorities, ordinal)
+	if err := c.Build(b); err != nil {
+		return BufferAndBacklog{}, v.protocolError(err)
+	}
+	c.Close()
+	return v.result(b, d.Type), nil
+}
+
+func (v *SubpartitionView) result(b *memseg.Buffer, typ memseg.DataType) BufferAndBacklog {
+	r := BufferAndBacklog{Buffer: b, SequenceNumber: v.sequence}
+	v.sequence++
+	if v.IsAvailable() {
+		r.NextDataType = v.nextDataType()
+	}
+	r.Backlog = v.backlog()
+	return r
+}
+
+func (v *SubpartitionView) nextDataType() memseg.DataType {
+	if n, err := v.queue.RefreshPriority(); n > 0 && err == nil {
+		return memseg.PrioritizedEventBuffer
+	}
+	if v.blocked || v.ended {
+		return memseg.NoDataType
+	}
+	if v.reading {
+		return v.head.DataType()
+	}
+	if v.queue.Queued() == 0 && v.queue.Refresh() != nil {
+		return memseg.NoDataType
+	}
+	if v.queue.Queued() == 0 {
+		return memseg.NoDataType
+	}
+	d, err := v.queue.Peek()
+	if err != nil {
+		return memseg.NoDataType // the next Poll reports it
+	}
+	return d.Type
+}
+
+// IsAvailable reports whether Poll has something that need not wait: a finished
+// buffer, an event, or what was flushed. Committed bytes of the open buffer alone
+// do not count, though Poll would return them.
+func (v *SubpartitionView) IsAvailable() bool {
+	if v.closed {
+		return false
+	}
+	if n, err := v.queue.RefreshPriority(); n > 0 || err != nil {
+		return true
+	}
+	if v.blocked || v.ended {
+		return false
+	}
+	return v.queue.Queued() > 1 || v.isBehind(v.queue.Position()) || v.isBehind(v.queue.Flushed())
+}
+
+func (v *SubpartitionView) isBehind(position uint64) bool { return int64(position-v.position) > 0 }
+
+// backlog is how many data buffers could be read now. The words behind it move
+// while it is computed, so it is a measure, not a promise.
+func (v *SubpartitionView) backlog() int {
+	if v.blocked || v.ended {
+		return 0
+	}
+	n := int(v.queue.BuffersPublished() - v.buffers)
+	if n > 0 && !v.isBehind(v.queue.Flushed()) {
+		n-- // the last buffer is open
+	}
+	return max(n, 0)
+}
+
+// Arm asks the producer to wake the consumer once the stream lies more than
+// threshold bytes beyond what was read, or on a flush, an event or the end. It
+// reports whether there is nothing to read until then: false means go on
+// reading. The threshold is cut to a share of the producer's pool, so that the
+// producer never waits for a consumer that waits for it.
+func (v *SubpartitionView) Arm(threshold int) (idle bool) {
+	if v.closed {
+		return true
+	}
+	limit := v.poolSize.Load() * uint64(v.layout.SegmentSize) / uint64(4*v.layout.Subpartitions)
+	want := v.position + min(uint64(threshold), limit)
+	v.words.Want.Store(want)
+	if n, err := v.queue.RefreshPriority(); n > 0 || err != nil {
+		return false
+	}
+	if v.blocked || v.ended {
+		return true
+	}
+	return !v.isBehind(v.queue.Flushed()) && int64(v.queue.Position()-want) <= 0
+}
+
+// ResumeConsumption ends the blocking that followed a barrier. It reports
+// whether something can be read; without a barrier it is ErrProtocol.
+func (v *SubpartitionView) ResumeConsumption() (available bool, err error) {
+	if v.closed {
+		return false, v.closedError()
+	}
+	if !v.blocked {
+		return false, fmt.Errorf("resume consumption of a subpartition that is not blocked: %w", ErrProtocol)
+	}
+	v.blocked = false
+	return v.IsAvailable(), nil
+}
+
+// Ended reports whether end-of-partition was read.
+func (v *SubpartitionView) Ended() bool { return v.ended }
+
+func (v *SubpartitionView) held() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return int(v.consumed - v.released)
+}
+
+// maxHeld lets a user keep half of this subpartition's share of the pool.
+func (v *SubpartitionView) maxHeld() int {
+	share := int(min(v.poolSize.Load(), uint64(v.layout.Segments))) / (2 * v.layout.Subpartitions)
+	return min(max(share, 1), v.layout.QueueCapacity/2)
+}
+
+// Recycle counts an element as released; memseg calls it for the last reference.
+// The cursor moves past an element only after all before it.
+func (v *SubpartitionView) Recycle(ordinal uint64) {
+	v.mu.Lock()
+	mask := uint64(len(v.done) - 1)
+	v.done[ordinal&mask] = true
+	old := v.released
+	for v.released != v.consumed && v.done[v.released&mask] {
+		v.done[v.released&mask] = false
+		v.released++
+	}
+	if v.released != old {
+		v.words.Released.Store(v.released)
+		if v.queue.CrossesWantReleased(old, v.released) {
+			v.producer.ring()
+		}
+	}
+	v.unlockAndUnmap()
+}
+
+// Recycle counts a priority event as released, and those behind it that wait for
+// it.
+func (r *priorityRecycler) Recycle(ordinal uint64) {
+	v := r.view
+	v.mu.Lock()
+	v.prioritiesDone |= 1 << (ordinal % 64)
+	for v.prioritiesReleased != v.prioritiesHanded {
+		bit := uint64(1) << ((v.queue.FirstOrdinal() + v.prioritiesReleased) % 64)
+		if v.prioritiesDone&bit == 0 {
+			break
+		}
+		v.prioritiesDone &^= bit
+		v.prioritiesReleased++
+	}
+	v.words.PriorityReleased.Store(v.queue.FirstOrdinal() + v.prioritiesReleased)
+	v.producer.ring()
+	v.unlockAndUnmap()
+}
+
+// Close ends the view. The partition stays mapped until the last buffer that the
+// view handed out is released. A second Close does nothing.
+func (v *SubpartitionView) Close() {
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
+	if v.reading {
+		v.head.Close() // not counted as released: it is not finished
+		return
+	}
+	v.mu.Lock()
+	v.unlockAndUnmap()
+}
+
+// unlockAndUnmap gives up mu, and the partition's memory if the view is closed
+// and nothing of it is in use.
+func (v *SubpartitionView) unlockAndUnmap() {
+	headInUse := v.reading && !v.done[v.consumed&uint64(len(v.done)-1)]
+	last := v.closed && !v.unmapped && !headInUse && v.released == v.consumed && v.prioritiesReleased == v.prioritiesHanded
+	v.unmapped = v.unmapped || last
+	v.mu.Unlock()
+	if last && v.onClosed != nil {
+		v.onClosed()
+	}
+}
+
+func (v *SubpartitionView) closedError() error {
+	return fmt.Errorf("subpartition %d of partition %s: %w", v.producer.subpartition, PartitionID(v.layout.ID), ErrClosed)
+}
+
+func (v *SubpartitionView) protocolError(err error) error {
+	return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition, PartitionID(v.layout.ID), err, ErrProtocol)
+}
