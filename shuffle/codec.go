@@ -15,14 +15,6 @@ type Codec[T any] interface {
 	Decode(src []byte) (T, error)
 }
 
-// A RawCodec is a Codec whose records are bytes already: writers copy Raw instead
-// of calling Size and Append.
-type RawCodec[T any] interface {
-	Codec[T]
-	// Raw returns the bytes that Append would add.
-	Raw(rec T) []byte
-}
-
 // Bytes is the codec of byte slices. A decoded record is the bytes in shared
 // memory: read-only, and valid until the next record is read.
 type Bytes struct{}
@@ -32,9 +24,6 @@ func (Bytes) Size(rec []byte) int { return len(rec) }
 
 // Append copies rec.
 func (Bytes) Append(dst, rec []byte) []byte { return append(dst, rec...) }
-
-// Raw returns rec itself.
-func (Bytes) Raw(rec []byte) []byte { return rec }
 
 // Decode returns src itself.
 func (Bytes) Decode(src []byte) ([]byte, error) { return src, nil }

@@ -37,8 +37,12 @@ func TestPartitionSpecIsChecked(t *testing.T) {
 		{func(s *shuffle.PartitionSpec) { s.MaxBuffersPerChannel = -1 }, "MaxBuffersPerChannel is -1"},
 		{func(s *shuffle.PartitionSpec) { s.OnConsumerLost = shuffle.DiscardOnConsumerLost }, ""},
 		{func(s *shuffle.PartitionSpec) { s.OnConsumerLost = 2 }, "OnConsumerLost is 2"},
-		{func(s *shuffle.PartitionSpec) { s.AllowedUIDs, s.AllowedGIDs = make([]uint32, 128), make([]uint32, 128) }, ""},
-		{func(s *shuffle.PartitionSpec) { s.AllowedUIDs, s.AllowedGIDs = make([]uint32, 128), make([]uint32, 129) }, "257 allowed"},
+		{func(s *shuffle.PartitionSpec) {
+			s.AllowedUIDs, s.AllowedGIDs = make([]uint32, 128), make([]uint32, 128)
+		}, ""},
+		{func(s *shuffle.PartitionSpec) {
+			s.AllowedUIDs, s.AllowedGIDs = make([]uint32, 128), make([]uint32, 129)
+		}, "257 allowed"},
 	} {
 		spec := valid
 		row.change(&spec)

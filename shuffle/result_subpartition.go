@@ -26,7 +26,6 @@ type ResultSubpartition struct {
 	segments []int32 // ring: segment of each unreleased element
 	link     *ConsumerLink
 	discard  bool // nobody will read: elements are released at once
-	finished bool
 }
 
 func (s *ResultSubpartition) want() *memseg.Word {

@@ -320,6 +320,10 @@ func (v *SubpartitionView) ResumeConsumption() (available bool, err error) {
 	return v.IsAvailable(), nil
 }
 
+// Position returns the stream position up to which the consumer has read: each
+// element that was read to its end counts one, and each byte of data.
+func (v *SubpartitionView) Position() uint64 { return v.position }
+
 // Ended reports whether end-of-partition was read.
 func (v *SubpartitionView) Ended() bool { return v.ended }
 

@@ -1,0 +1,69 @@
+package reader
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"shuffled/shuffle"
+)
+
+// DefaultInputTimeout is how long an input waits if the spec does not say.
+const DefaultInputTimeout = 10 * time.Second
+
+// An Input is one subpartition that a gate reads.
+type Input struct {
+	Partition    shuffle.PartitionID
+	Subpartition int
+	// Token is shown to the daemon; a partition that was created with the same
+	// one may then be read by any user.
+	Token string
+}
+
+// A GateSpec describes an input gate to open.
+type GateSpec struct {
+	// Inputs become the channels of the gate, in their order; 1 to shuffle.MaxInputs;
+	// the daemon may have a lower limit.
+	Inputs []Input
+	// Name is shown to operators; at most shuffle.MaxNameLength bytes of UTF-8.
+	Name string
+	// Timeout is how long a partition that does not exist may take to appear.
+	// After it the channel fails with shuffle.ErrPartitionNotFound. Zero is
+	// DefaultInputTimeout.
+	Timeout time.Duration
+}
+
+// WithDefaults returns the spec with its zero fields filled in.
+func (s GateSpec) WithDefaults() GateSpec {
+	if s.Timeout == 0 {
+		s.Timeout = DefaultInputTimeout
+	}
+	return s
+}
+
+// Validate returns shuffle.ErrInvalidArgument with the field, its value and its
+// range.
+func (s GateSpec) Validate() error {
+	invalid := func(format string, args ...any) error {
+		return fmt.Errorf("gate spec: "+format+": %w", append(args, shuffle.ErrInvalidArgument)...)
+	}
+	switch {
+	case len(s.Inputs) < 1 || len(s.Inputs) > shuffle.MaxInputs:
+		return invalid("%d Inputs, want 1 to %d", len(s.Inputs), shuffle.MaxInputs)
+	case len(s.Name) > shuffle.MaxNameLength || !utf8.ValidString(s.Name):
+		return invalid("Name of %d bytes, want at most %d bytes of UTF-8", len(s.Name), shuffle.MaxNameLength)
+	case s.Timeout < 0 || s.Timeout > shuffle.MaxInputTimeout:
+		return invalid("Timeout is %v, want 0 to %v", s.Timeout, shuffle.MaxInputTimeout)
+	}
+	for i, in := range s.Inputs {
+		switch {
+		case in.Partition.IsZero():
+			return invalid("Inputs[%d].Partition is zero", i)
+		case in.Subpartition < 0 || in.Subpartition >= shuffle.MaxSubpartitions:
+			return invalid("Inputs[%d].Subpartition is %d, want 0 to %d", i, in.Subpartition, shuffle.MaxSubpartitions-1)
+		case len(in.Token) > shuffle.MaxTokenLength || !utf8.ValidString(in.Token):
+			return invalid("Inputs[%d].Token of %d bytes, want at most %d bytes of UTF-8", i, len(in.Token), shuffle.MaxTokenLength)
+		}
+	}
+	return nil
+}

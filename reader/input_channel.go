@@ -1,0 +1,56 @@
+package reader
+
+import (
+	"time"
+
+	"shuffled/shuffle"
+)
+
+// An inputChannel is one input of a gate. The gate's reading goroutine owns it.
+type inputChannel struct {
+	view    *shuffle.SubpartitionView // nil until attached
+	failure error                     // what to return once everything is read
+	ended   bool
+
+	// A consumer that follows the producer closely reads lines that the producer's
+	// core still owns, which slows both down several times over; one that lets a
+	// batch build up reads them from the shared cache. So a channel that has run
+	// empty waits for threshold bytes: what it gets in fillTime at its present
+	// rate. A slow channel waits for a single buffer.
+	threshold int
+	rate      float64   // bytes per second, smoothed
+	armedAt   time.Time // when the rate was measured last
+	armedPos  uint64    // stream position then
+	isAhead   bool      // in the gate's list of channels armed ahead
+
+	record partialRecord
+}
+
+const (
+	// fillTime is what a busy channel waits for a batch to build up.
+	fillTime = time.Millisecond
+	// minThreshold is the least that is worth waiting for.
+	minThreshold = 64 << 10
+	// minRateInterval is the least time over which a rate says something.
+	minRateInterval = 50 * time.Microsecond
+)
+
+// adapt sets the threshold at a moment when the channel has run empty.
+func (c *inputChannel) adapt(now time.Time) {
+	position := c.view.Position()
+	elapsed := now.Sub(c.armedAt)
+	if elapsed < minRateInterval {
+		return
+	}
+	if !c.armedAt.IsZero() {
+		c.rate = (c.rate + float64(position-c.armedPos)/elapsed.Seconds()) / 2
+	}
+	c.armedAt, c.armedPos = now, position
+	c.threshold = min(int(c.rate*fillTime.Seconds()), maxThreshold)
+	if c.threshold < minThreshold {
+		c.threshold = 0
+	}
+}
+
+// slow makes the channel wait for a single buffer until it is busy again.
+func (c *inputChannel) slow() { c.rate, c.threshold = 0, 0 }

@@ -1,0 +1,291 @@
+package reader_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"shuffled/internal/linktest"
+	"shuffled/memseg"
+	"shuffled/shuffle"
+)
+
+func TestFailedChannelDeliversWhatWasCommittedThenItsError(t *testing.T) {
+	for _, want := range []error{
+		shuffle.ErrProducerLost, shuffle.ErrPartitionFailed, shuffle.ErrPartitionReleased, shuffle.ErrPartitionExpired,
+	} {
+		t.Run(want.Error(), func(t *testing.T) {
+			overMemories(t, func(t *testing.T, memory linktest.Memory) {
+				g, links := newGate(t, memory, 2)
+				requireNothing(t, g)
+				emit(t, links[0], segmentSize)
+				sendEvent(t, links[0], shuffle.CustomEvent{Name: "barrier"})
+				emit(t, links[0], 10) // neither finished nor flushed
+				sendEvent(t, links[0], priorityEvent)
+				emit(t, links[0], 11)
+				require.NoError(t, links[0].Partition.Close())
+				g.FailChannel(0, want)
+				g.FailChannel(0, errors.New("told twice"))
+				for _, e := range []element{
+					{0, memseg.PrioritizedEventBuffer, eventSize}, buffer(0, segmentSize), {0, memseg.EventBuffer, eventSize},
+					buffer(0, 10), buffer(0, 11),
+				} {
+					require.Equal(t, e, next(t, g))
+				}
+				_, err := g.Next(context.Background())
+				require.ErrorIs(t, err, want)
+				require.ErrorContains(t, err, "channel 0")
+				require.NotErrorIs(t, err, io.EOF)
+				requireNothing(t, g) // it is told once
+
+				emit(t, links[1], segmentSize)
+				finish(t, links[1])
+				require.Equal(t, buffer(1, segmentSize), next(t, g), "the other channel goes on")
+				require.Equal(t, endOfPartition(1), next(t, g))
+				_, err = g.Next(context.Background())
+				require.ErrorIs(t, err, io.EOF)
+			})
+		})
+	}
+}
+
+func TestFailureWakesAWaitingReader(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		for _, row := range []struct {
+			name string
+			do   func(g *linktest.Gate)
+			want error
+		}{
+			{"attached", func(g *linktest.Gate) { g.FailChannel(0, shuffle.ErrProducerLost) }, shuffle.ErrProducerLost},
+			{"not attached", func(g *linktest.Gate) { g.FailChannel(1, shuffle.ErrPartitionNotFound) }, shuffle.ErrPartitionNotFound},
+			{"the daemon is lost", func(g *linktest.Gate) { g.SetDaemonLost(shuffle.ErrDaemonLost) }, shuffle.ErrDaemonLost},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				g := linktest.NewGate(t, memory, 2)
+				g.Attach(0, newLink(t, memory), 0)
+				got := make(chan error)
+				go func() {
+					_, err := g.Next(context.Background())
+					got <- err
+				}()
+				require.Eventually(t, g.IsParked, wait, tick)
+				row.do(g)
+				require.ErrorIs(t, <-got, row.want)
+			})
+		}
+	})
+}
+
+func TestFailureOfAChannelThatHasEndedIsIgnored(t *testing.T) {
+	g, links := newGate(t, linktest.Heap, 2)
+	finish(t, links[0])
+	require.Equal(t, endOfPartition(0), next(t, g))
+	g.FailChannel(0, shuffle.ErrProducerLost)
+	finish(t, links[1])
+	require.Equal(t, endOfPartition(1), next(t, g))
+	g.FailChannel(1, shuffle.ErrProducerLost)
+	_, err := g.Next(context.Background())
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// A stream that was finished is whole, whatever happened to its producer then.
+func TestFinishedStreamEndsThoughItsChannelFails(t *testing.T) {
+	g, links := newGate(t, linktest.Heap, 1)
+	emit(t, links[0], 10)
+	finish(t, links[0])
+	g.FailChannel(0, shuffle.ErrProducerLost)
+	require.Equal(t, buffer(0, 10), next(t, g))
+	require.Equal(t, endOfPartition(0), next(t, g))
+	_, err := g.Next(context.Background())
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestViewThatComesAfterTheFailureIsClosed(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		before := memseg.LiveMappings()
+		g := linktest.NewGate(t, memory, 1)
+		g.FailChannel(0, shuffle.ErrPartitionNotFound)
+		_, err := g.Next(context.Background())
+		require.ErrorIs(t, err, shuffle.ErrPartitionNotFound)
+		link := newLink(t, memory)
+		mapped := memseg.LiveMappings()
+		g.Attach(0, link, 0)
+		_, err = g.Next(context.Background())
+		require.ErrorIs(t, err, io.EOF)
+		if memory == linktest.Mapped {
+			producer := int64(2) // of the consumer's words and doorbell
+			require.Equal(t, mapped+producer, memseg.LiveMappings(), "the view has unmapped its memory")
+			require.Greater(t, mapped, before)
+		}
+	})
+}
+
+// While the daemon is lost, attached pairs go on, and a wait ends because nobody
+// would notice the death of a producer.
+func TestGateWithoutDaemon(t *testing.T) {
+	t.Parallel()
+	for _, memory := range linktest.Memories {
+		lost := errors.New("socket closed")
+		g := linktest.NewGate(t, memory, 3)
+		links := []*linktest.Link{newLink(t, memory), newLink(t, memory)}
+		g.Attach(0, links[0], 0)
+		g.Attach(1, links[1], 0)
+		g.SetDaemonLost(lost)
+		g.SetDaemonLost(errors.New("again"))
+		_, err := g.Next(context.Background())
+		require.ErrorIs(t, err, lost)
+		require.ErrorContains(t, err, "channel 2", "that one will never be attached")
+		emit(t, links[0], segmentSize)
+		require.Equal(t, buffer(0, segmentSize), next(t, g))
+		for range 2 {
+			_, err = g.Next(context.Background())
+			require.Equal(t, lost, err)
+		}
+		emit(t, links[1], segmentSize)
+		require.Equal(t, buffer(1, segmentSize), next(t, g), "it may be called again")
+	}
+}
+
+func TestHostileProducerEndsItsChannelOnly(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		g, links := newGate(t, memory, 2)
+		emit(t, links[0], segmentSize)
+		emit(t, links[0], segmentSize)
+		marker := links[0].Region().Word32(int(links[0].Layout.MarkerOffset(1)))
+		marker.Store(segmentSize + 1)
+		require.Equal(t, buffer(0, segmentSize), next(t, g))
+		_, err := g.Next(context.Background())
+		require.ErrorIs(t, err, shuffle.ErrProtocol)
+		require.ErrorContains(t, err, "channel 0")
+		emit(t, links[0], segmentSize)
+		emit(t, links[1], segmentSize)
+		require.Equal(t, buffer(1, segmentSize), next(t, g))
+		requireNothing(t, g)
+	})
+}
+
+func TestFaultOfForeignMemoryIsAnError(t *testing.T) {
+	link := newLink(t, linktest.Mapped)
+	emit(t, link, segmentSize)
+	size := int64(link.Region().Size())
+	memfd, err := memseg.CreateMemfd("foreign", size)
+	require.NoError(t, err)
+	region, err := memfd.Map(memseg.ReadWrite, 0)
+	require.NoError(t, err)
+	copy(region.Bytes(), link.Region().Bytes())
+	g := linktest.NewGate(t, linktest.Mapped, 1)
+	bell := memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1)))
+	view, err := shuffle.NewSubpartitionView(region, link.Layout, bell, 0, g.ChannelWords(0), nil)
+	require.NoError(t, err)
+	g.AttachChannel(0, view)
+	require.NoError(t, unix.Mprotect(region.Bytes(), unix.PROT_NONE))
+	_, err = g.Next(context.Background())
+	require.ErrorIs(t, err, memseg.ErrFault)
+	require.NoError(t, g.Close())
+	require.NoError(t, region.Close())
+	require.NoError(t, memfd.Close())
+}
+
+// A channel whose bit a hostile peer has cleared is not looked at, since nobody
+// looks at all channels for each poll; and it is not forgotten.
+func TestLostReadyBitsDelayAndLoseNothing(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		harass  func(t *testing.T, g *linktest.Gate) (stop func())
+		between func(t *testing.T, busy *linktest.Link)
+	}{
+		{name: "all is quiet then"},
+		{name: "somebody keeps ringing", harass: func(_ *testing.T, g *linktest.Gate) func() {
+			var stop atomic.Bool
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for !stop.Load() {
+					g.Wake()
+					g.LoseReadyBits()
+				}
+			}()
+			return func() { stop.Store(true); <-done }
+		}},
+		{name: "another channel is always ready", between: func(t *testing.T, busy *linktest.Link) {
+			for busy.Partition.EmitRecord(canceled(), make([]byte, segmentSize), 0) == nil {
+			}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			g, links := newGate(t, linktest.Heap, 2)
+			requireNothing(t, g)
+			emit(t, links[0], segmentSize)
+			g.LoseReadyBits()
+			requireNothing(t, g)
+			if row.harass != nil {
+				defer row.harass(t, g)()
+			}
+			for {
+				if row.between != nil {
+					row.between(t, links[1])
+				}
+				if e := next(t, g); e.channel == 0 {
+					require.Equal(t, buffer(0, segmentSize), e)
+					break
+				}
+			}
+		})
+	}
+}
+
+func TestSpoiltDoorbellLosesNothing(t *testing.T) {
+	random := newRandom(t)
+	const channels, buffers = 3, 400
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: channels, Segments: channels + 2, SegmentSize: segmentSize})
+	g := linktest.NewGate(t, linktest.Heap, channels)
+	for c := range channels {
+		g.Attach(c, link, c)
+	}
+	var stop atomic.Bool
+	spoilt := make(chan struct{})
+	go func() {
+		defer close(spoilt)
+		for !stop.Load() {
+			switch random.IntN(3) {
+			case 0:
+				g.Ring(random.IntN(channels))
+			case 1:
+				g.Wake()
+			case 2:
+				g.RingHostile(random.IntN(64))
+			}
+		}
+	}()
+	written := make(chan error)
+	go func() {
+		for n := range channels * buffers {
+			if err := link.Partition.EmitRecord(context.Background(), make([]byte, segmentSize), n%channels); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- link.Partition.Finish(context.Background())
+	}()
+	counts := make([]int, channels)
+	for {
+		b, err := g.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if e := released(t, b); e.typ == memseg.DataBuffer {
+			counts[e.channel]++
+		}
+	}
+	require.NoError(t, <-written)
+	stop.Store(true)
+	<-spoilt
+	require.Equal(t, []int{buffers, buffers, buffers}, counts)
+}

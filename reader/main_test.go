@@ -1,0 +1,136 @@
+package reader_test
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"shuffled/internal/linktest"
+	"shuffled/memseg"
+	"shuffled/reader"
+	"shuffled/shuffle"
+)
+
+func TestMain(m *testing.M) { linktest.Main(m) }
+
+// How long a condition may take to come true before a test fails, and how often
+// it is looked at.
+const (
+	wait = time.Minute
+	tick = time.Millisecond
+)
+
+// overMemories runs a test over heap memory and over mappings.
+func overMemories(t *testing.T, test func(t *testing.T, memory linktest.Memory)) {
+	for _, memory := range linktest.Memories {
+		t.Run(string(memory), func(t *testing.T) { test(t, memory) })
+	}
+}
+
+// newRandom returns a source of random numbers whose seed is logged. The
+// variable SHUFFLED_SEED repeats a run.
+func newRandom(t testing.TB) *rand.Rand {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("SHUFFLED_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("SHUFFLED_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+const segmentSize = 64
+
+// newGate returns a gate and the partitions of its channels, each with one
+// subpartition.
+func newGate(t testing.TB, memory linktest.Memory, channels int) (*linktest.Gate, []*linktest.Link) {
+	t.Helper()
+	g := linktest.NewGate(t, memory, channels)
+	var links []*linktest.Link
+	for channel := range channels {
+		links = append(links, newLink(t, memory))
+		g.Attach(channel, links[channel], 0)
+	}
+	return g, links
+}
+
+func newLink(t testing.TB, memory linktest.Memory) *linktest.Link {
+	t.Helper()
+	return linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 8, SegmentSize: segmentSize})
+}
+
+// emit writes n bytes to the only subpartition of a link.
+func emit(t testing.TB, l *linktest.Link, n int) {
+	t.Helper()
+	require.NoError(t, l.Partition.EmitRecord(context.Background(), bytes.Repeat([]byte{byte(n)}, n), 0))
+}
+
+func finish(t testing.TB, l *linktest.Link) {
+	t.Helper()
+	require.NoError(t, l.Partition.Finish(context.Background()))
+}
+
+func sendEvent(t testing.TB, l *linktest.Link, e shuffle.Event) {
+	t.Helper()
+	require.NoError(t, l.Partition.BroadcastEvent(context.Background(), e))
+}
+
+// canceled is a context that has ended.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// An element is what a gate delivered, without the buffer.
+type element struct {
+	channel int
+	typ     memseg.DataType
+	size    int
+}
+
+func buffer(channel, size int) element   { return element{channel, memseg.DataBuffer, size} }
+func endOfPartition(channel int) element { return element{channel, memseg.EndOfPartition, 4} }
+func next(t testing.TB, g *linktest.Gate) element {
+	t.Helper()
+	b, err := g.Next(context.Background())
+	require.NoError(t, err)
+	return released(t, b)
+}
+
+func released(t testing.TB, b reader.BufferOrEvent) element {
+	t.Helper()
+	e := element{b.Channel, b.DataType(), b.Len()}
+	require.NoError(t, b.Release())
+	return e
+}
+
+// requireNothing says that nothing can be read now.
+func requireNothing(t testing.TB, g *linktest.Gate) {
+	t.Helper()
+	_, ok, err := g.TryNext()
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+// A barrier is an event of any type, for those that no public event has.
+type barrier struct {
+	shuffle.CustomEvent
+	typ memseg.DataType
+}
+
+func (b barrier) DataType() memseg.DataType { return b.typ }
+
+var (
+	alignedBarrier = barrier{shuffle.CustomEvent{Name: "barrier"}, memseg.AlignedCheckpointBarrier}
+	priorityEvent  = shuffle.CustomEvent{Name: "barrier", Priority: true}
+)
+
+const eventSize = 4 + 2 + len("barrier")

@@ -1,0 +1,79 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"shuffled/internal/linktest"
+	"shuffled/memseg"
+	"shuffled/shuffle"
+	"shuffled/writer"
+)
+
+func TestMain(m *testing.M) { linktest.Main(m) }
+
+// How long a condition may take to come true before a test fails, and how often
+// it is looked at.
+const (
+	wait = time.Minute
+	tick = time.Millisecond
+)
+
+// overMemories runs a test over heap memory and over mappings.
+func overMemories(t *testing.T, test func(t *testing.T, memory linktest.Memory)) {
+	for _, memory := range linktest.Memories {
+		t.Run(string(memory), func(t *testing.T) { test(t, memory) })
+	}
+}
+
+// canceled is a context that has ended.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// newWriter returns a writer of byte slices that never flushes by itself, unless
+// options say otherwise. The end of the test closes it.
+func newWriter(t testing.TB, link *linktest.Link, selector writer.ChannelSelector[[]byte], opts ...writer.Option) *writer.RecordWriter[[]byte] {
+	t.Helper()
+	opts = append([]writer.Option{writer.WithBufferTimeout(writer.FlushNever)}, opts...)
+	w, err := writer.New(link.Partition, shuffle.Bytes{}, selector, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.Close() }) // the test may have closed it
+	return w
+}
+
+// framedRecord is a record that takes n bytes with its length.
+func framedRecord(n int) []byte { return bytes.Repeat([]byte{byte(n)}, n-4) }
+
+// framed is a record behind its length.
+func framed(rec []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(rec))), rec...)
+}
+
+// take returns what a view has next, copied; nil if there is nothing.
+func take(t testing.TB, v *shuffle.SubpartitionView) []byte {
+	t.Helper()
+	r, err := v.Poll(&memseg.Buffer{})
+	require.NoError(t, err)
+	if r.Buffer == nil {
+		return nil
+	}
+	content := bytes.Clone(r.Buffer.Bytes())
+	require.NoError(t, r.Buffer.Release())
+	return content
+}
+
+func queued(link *linktest.Link) []int {
+	var n []int
+	for i := range link.Partition.NumSubpartitions() {
+		n = append(n, link.Partition.Subpartition(i).QueuedBuffers())
+	}
+	return n
+}

@@ -1,0 +1,44 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"shuffled/internal/linktest"
+	"shuffled/shuffle"
+)
+
+func TestFlusherFlushesUntilItIsStopped(t *testing.T) {
+	var flushes atomic.Int32
+	f := startFlusher(time.Microsecond, func() error { flushes.Add(1); return nil })
+	require.Eventually(t, func() bool { return flushes.Load() >= 3 }, time.Minute, time.Millisecond)
+	f.stop()
+	after := flushes.Load()
+	require.NoError(t, f.err())
+	require.Equal(t, after, flushes.Load(), "stop waits for it")
+}
+
+func TestFlusherEndsWithAnErrorThatTheNextEmitReturns(t *testing.T) {
+	broken := errors.New("broken")
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 8, SegmentSize: 64})
+	w, err := New(link.Partition, shuffle.Bytes{}, Forward[[]byte](), WithBufferTimeout(FlushNever))
+	require.NoError(t, err)
+	flushes := 0
+	w.flusher = startFlusher(time.Microsecond, func() error { flushes++; return broken })
+	<-w.flusher.done
+	require.Equal(t, 1, flushes, "it has ended by itself")
+	require.ErrorIs(t, w.Emit(context.Background(), make([]byte, 100)), broken)
+	require.ErrorIs(t, w.Broadcast(context.Background(), make([]byte, 100)), broken)
+	for range 64/5 + 1 { // the short way looks when a buffer is full
+		if err = w.Emit(context.Background(), []byte("x")); err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, broken)
+	require.NoError(t, w.Close())
+}

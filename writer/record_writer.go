@@ -1,0 +1,312 @@
+package writer
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"shuffled/memseg"
+	"shuffled/shuffle"
+)
+
+// lengthPrefix is the number of bytes of a record's length, big-endian.
+const lengthPrefix = 4
+
+// DefaultBufferTimeout is how long a record waits at most before its consumer is
+// woken for it.
+const DefaultBufferTimeout = 100 * time.Millisecond
+
+// FlushAlways and FlushNever are the special buffer timeouts: wake the consumer
+// after every record, or only when buffers fill.
+const (
+	FlushAlways time.Duration = 0
+	FlushNever  time.Duration = -1
+)
+
+// A RecordWriter serialises records into the subpartitions of a partition. A
+// record that fits the open buffer is written straight into shared memory; one
+// that does not is cut over as many buffers as it needs.
+//
+// One goroutine writes: Emit, EmitTo, Broadcast, BroadcastEvent, Finish, Fail,
+// Close. Flush and the counters may be used from any goroutine. It does what
+// Flink's RecordWriter does.
+type RecordWriter[T any] struct {
+	partition *shuffle.ResultPartition
+	builders  []*memseg.BufferBuilder // of each subpartition's open buffer
+	codec     shuffle.Codec[T]
+	isBytes   bool               // the codec is shuffle.Bytes: T is []byte, and no call is needed
+	selector  ChannelSelector[T] // nil if every record goes to subpartition 0
+	always    bool
+	scratch   []byte // a framed record on the long way
+
+	records   int64 // the writer's own
+	published atomic.Int64
+	idleNs    atomic.Int64
+
+	flusher *outputFlusher
+}
+
+// An Option changes how a RecordWriter works.
+type Option func(*options)
+
+type options struct{ timeout time.Duration }
+
+// WithBufferTimeout sets how long a record may wait before its consumer is woken
+// for it: DefaultBufferTimeout if not given, FlushAlways or FlushNever, or any
+// positive duration. Other negative values are ErrInvalidArgument.
+func WithBufferTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+
+// New returns a writer for a partition. The selector chooses the subpartition of
+// each record that Emit gets. The writer is the only one that writes to the
+// partition. Close stops its output flusher.
+func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector ChannelSelector[T], opts ...Option) (*RecordWriter[T], error) {
+	o := options{timeout: DefaultBufferTimeout}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.timeout < 0 && o.timeout != FlushNever {
+		return nil, fmt.Errorf("buffer timeout is %v, want -1 (never), 0 (always) or more: %w", o.timeout, shuffle.ErrInvalidArgument)
+	}
+	if err := selector.Setup(p.NumSubpartitions()); err != nil {
+		return nil, fmt.Errorf("partition %s: %w", p.ID(), err)
+	}
+	w := &RecordWriter[T]{partition: p, codec: codec, selector: selector, always: o.timeout == FlushAlways}
+	_, w.isBytes = any(codec).(shuffle.Bytes)
+	if _, ok := selector.(forward[T]); ok {
+		w.selector = nil
+	}
+	for i := range p.NumSubpartitions() {
+		w.builders = append(w.builders, p.OpenBuffer(i))
+	}
+	if o.timeout > 0 {
+		w.flusher = startFlusher(o.timeout, w.Flush)
+	}
+	return w, nil
+}
+
+// Emit writes a record to the subpartition that the selector chooses, or to all
+// of them if the selector broadcasts. It waits for a free segment until ctx
+// ends. After Finish it returns shuffle.ErrFinished.
+//
+// A record of more than shuffle.MaxRecordLength is shuffle.ErrRecordTooLarge,
+// and nothing of it is written. An error while a record is being cut over
+// buffers ends the partition, since its reader could not find the next record.
+func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error {
+	channel := 0
+	if w.selector != nil {
+		if channel = w.selector.Select(rec); channel == AllChannels {
+			return w.Broadcast(ctx, rec)
+		}
+	}
+	return w.EmitTo(ctx, rec, channel)
+}
+
+// EmitTo is Emit to a given subpartition. One that does not exist is
+// shuffle.ErrInvalidArgument.
+func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) error {
+	if uint(subpartition) >= uint(len(w.builders)) {
+		return w.noSubpartition(subpartition)
+	}
+	open := w.builders[subpartition]
+	var framed int
+	if w.isBytes {
+		body := asBytes(&rec)
+		dst := open.Reserve(lengthPrefix + len(body))
+		if dst == nil {
+			return w.emitLong(ctx, rec, len(body), subpartition)
+		}
+		binary.BigEndian.PutUint32(dst, uint32(len(body)))
+		copy(dst[lengthPrefix:], body)
+		framed = len(dst)
+	} else {
+		size := w.codec.Size(rec)
+		dst := open.Reserve(lengthPrefix + size)
+		if dst == nil || size < 0 {
+			return w.emitLong(ctx, rec, size, subpartition)
+		}
+		binary.BigEndian.PutUint32(dst, uint32(size))
+		out := w.codec.Append(dst[lengthPrefix:lengthPrefix:len(dst)], rec)
+		if len(out) != size || (size > 0 && &out[0] != &dst[lengthPrefix]) {
+			return w.sizeError(size, len(out))
+		}
+		framed = len(dst)
+	}
+	w.records++
+	if open.Advance(framed) || w.always {
+		return w.commit(subpartition)
+	}
+	return nil
+}
+
+func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
+	return fmt.Errorf("partition %s: subpartition %d of %d: %w", w.partition.ID(), subpartition, len(w.builders), shuffle.ErrInvalidArgument)
+}
+
+// commit publishes what is due and reports the partition's errors.
+func (w *RecordWriter[T]) commit(subpartition int) error {
+	w.published.Store(w.records)
+	if err := w.partition.PublishOpen(subpartition); err != nil {
+		return err
+	}
+	if w.always {
+		return w.partition.Flush(subpartition)
+	}
+	return w.flusherErr()
+}
+
+func (w *RecordWriter[T]) sizeError(size, got int) error {
+	return fmt.Errorf("partition %s: codec %T promised %d bytes and appended %d: %w", w.partition.ID(), w.codec, size, got, shuffle.ErrCorruptRecord)
+}
+
+// emitLong writes a record that does not fit the open buffer.
+func (w *RecordWriter[T]) emitLong(ctx context.Context, rec T, size, subpartition int) error {
+	framed, err := w.frame(rec, size)
+	if err != nil {
+		return err
+	}
+	if err := w.partition.EmitRecord(ctx, framed, subpartition); err != nil {
+		return err
+	}
+	w.records++
+	w.published.Store(w.records)
+	if err := w.flusherErr(); err != nil {
+		return err
+	}
+	if w.always {
+		return w.partition.Flush(subpartition)
+	}
+	return nil
+}
+
+// flusherErr returns why the output flusher has ended by itself.
+func (w *RecordWriter[T]) flusherErr() error {
+	if w.flusher == nil {
+		return nil
+	}
+	return w.flusher.err()
+}
+
+// frame serialises a record behind its length prefix into the scratch buffer.
+func (w *RecordWriter[T]) frame(rec T, size int) ([]byte, error) {
+	if size > shuffle.MaxRecordLength {
+		return nil, fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", w.partition.ID(), size, shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
+	}
+	const keep = 1 << 20
+	if cap(w.scratch) > keep {
+		w.scratch = nil
+	}
+	if size < 0 {
+		return nil, w.sizeError(size, 0)
+	}
+	if cap(w.scratch) < lengthPrefix+size {
+		w.scratch = make([]byte, 0, max(lengthPrefix+size, 1024))
+	}
+	framed := binary.BigEndian.AppendUint32(w.scratch[:0], uint32(size))
+	framed = w.codec.Append(framed, rec)
+	if len(framed) != lengthPrefix+size {
+		return nil, w.sizeError(size, len(framed)-lengthPrefix)
+	}
+	return framed, nil
+}
+
+// Broadcast writes a record to every subpartition. It is serialised once, and
+// all consumers read the same memory.
+func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
+	framed, err := w.frame(rec, w.codec.Size(rec))
+	if err != nil {
+		return err
+	}
+	if err := w.partition.BroadcastRecord(ctx, framed); err != nil {
+		return err
+	}
+	w.records++
+	w.published.Store(w.records)
+	if w.always {
+		return w.partition.FlushAll()
+	}
+	return w.flusherErr()
+}
+
+// BroadcastEvent sends an event to every subpartition, behind the records
+// emitted so far, or before everything that is queued if it has priority.
+func (w *RecordWriter[T]) BroadcastEvent(ctx context.Context, e shuffle.Event) error {
+	return w.partition.BroadcastEvent(ctx, e)
+}
+
+// Flush wakes the consumers for all records emitted so far.
+func (w *RecordWriter[T]) Flush() error {
+	if err := w.partition.FlushAll(); err != nil {
+		return err
+	}
+	w.partition.SetCounters(w.published.Load(), w.Idle())
+	return nil
+}
+
+// Finish sends end-of-partition behind the last record and stops the output
+// flusher. The data stays for its consumers; the partition's Close, or the end
+// of the process, does not take it away.
+func (w *RecordWriter[T]) Finish(ctx context.Context) error {
+	w.published.Store(w.records)
+	w.partition.SetCounters(w.records, w.Idle())
+	if err := w.partition.Finish(ctx); err != nil {
+		return err
+	}
+	w.stopFlusher()
+	return nil
+}
+
+// Fail ends the partition with a cause that its consumers see, after the records
+// emitted so far, and stops the output flusher.
+func (w *RecordWriter[T]) Fail(ctx context.Context, cause error) error {
+	err := w.partition.Fail(ctx, cause)
+	w.stopFlusher()
+	return err
+}
+
+// Close stops the output flusher and closes the partition. Without Finish or
+// Fail before, consumers see a lost producer. A second Close is
+// shuffle.ErrClosed.
+func (w *RecordWriter[T]) Close() error {
+	w.stopFlusher()
+	return w.partition.Close()
+}
+
+func (w *RecordWriter[T]) stopFlusher() {
+	if w.flusher != nil {
+		w.flusher.stop()
+		w.flusher = nil
+	}
+}
+
+// Counters are what a writer has done so far.
+type Counters struct {
+	// Records counts emitted records, a broadcast one once. It may lag by the
+	// records of one commit step.
+	Records int64
+	// Bytes and Buffers count finished buffers times their receivers.
+	Bytes, Buffers int64
+	// BackPressured is the time spent waiting for segments, Idle the time that
+	// passed between calls, as MarkIdle was told.
+	BackPressured, Idle time.Duration
+}
+
+// Counters returns the writer's counters.
+func (w *RecordWriter[T]) Counters() Counters {
+	return Counters{
+		Records: w.published.Load(), Bytes: w.partition.BytesOut(), Buffers: w.partition.BuffersOut(),
+		BackPressured: w.partition.BackPressured(), Idle: w.Idle(),
+	}
+}
+
+// Idle returns the time that the writer's user reported with AddIdle.
+func (w *RecordWriter[T]) Idle() time.Duration { return time.Duration(w.idleNs.Load()) }
+
+// AddIdle counts time in which the writer's user had nothing to emit. Only the
+// user can tell it from work.
+func (w *RecordWriter[T]) AddIdle(d time.Duration) { w.idleNs.Add(int64(d)) }
+
+// IsAvailable reports whether a record can be emitted without waiting for a
+// segment, unless it needs several.
+func (w *RecordWriter[T]) IsAvailable() bool { return w.partition.IsAvailable() }
