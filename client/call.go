@@ -1,0 +1,138 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"shuffled/ipc"
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// A reply is the answer to a call. Its descriptors are the caller's.
+type reply struct {
+	msg *controlpb.ServerMessage
+	fds ipc.FDs
+	err error
+}
+
+// A call waits for its answer, or, after its caller has gone, to undo what it
+// has caused.
+type call struct {
+	answer    chan reply // of capacity 1
+	outcome   *outcome
+	abandoned bool // guarded by Client.mu
+}
+
+// An outcome is what to do about the answer to a call beside giving it to the
+// caller. It runs on the receiving goroutine, before anything that comes later
+// is looked at, and must not block.
+type outcome struct {
+	// succeeded is called with an answer that is no error.
+	succeeded func(*controlpb.ServerMessage)
+	// undo is called after it if the caller has gone meanwhile.
+	undo func(*controlpb.ServerMessage)
+}
+
+// call sends a request and waits for its answer. An answer that is an error
+// comes as one. o may be nil.
+func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outcome) (reply, error) {
+	if ctx.Err() != nil {
+		return reply{}, context.Cause(ctx)
+	}
+	p := &call{answer: make(chan reply, 1), outcome: o}
+	id, err := c.start(p, msg)
+	if err != nil {
+		return reply{}, err
+	}
+	select {
+	case r := <-p.answer:
+		return r, r.err
+	case <-ctx.Done():
+	}
+	if c.abandon(id, p) {
+		return reply{}, context.Cause(ctx)
+	}
+	r := <-p.answer // it came at the same moment
+	return r, r.err
+}
+
+// during says what was being done when an error came up, unless the daemon's own
+// text says so already.
+func during(action string, err error) error {
+	if _, ok := err.(*ipc.RemoteError); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", action, err)
+}
+
+// start registers a call and sends its request.
+func (c *Client) start(p *call, msg *controlpb.ClientMessage) (id uint64, err error) {
+	c.mu.Lock()
+	if c.lost != nil {
+		defer c.mu.Unlock()
+		return 0, c.lost
+	}
+	c.nextID++
+	id = c.nextID
+	c.calls[id] = p
+	c.mu.Unlock()
+
+	msg.RequestId = id
+	err = c.outbox.Post(msg)
+	if err == nil || !errors.Is(err, shuffle.ErrInvalidArgument) {
+		return id, nil // without a connection, the receiver answers
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, id)
+	return 0, err
+}
+
+// abandon leaves a call to undo what it causes. It reports false if the answer
+// has been taken already.
+func (c *Client) abandon(id uint64, p *call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls[id] != p {
+		return false
+	}
+	p.abandoned = true
+	return true
+}
+
+// send sends a request whose answer nobody waits for.
+func (c *Client) send(msg *controlpb.ClientMessage) {
+	_, _ = c.start(&call{answer: make(chan reply, 1), abandoned: true}, msg)
+}
+
+// answer gives an answer to its call.
+func (c *Client) answer(msg *controlpb.ServerMessage, fds ipc.FDs) {
+	c.mu.Lock()
+	p := c.calls[msg.GetRequestId()]
+	delete(c.calls, msg.GetRequestId())
+	abandoned := p != nil && p.abandoned
+	c.mu.Unlock()
+	if p == nil {
+		c.log.Warn("the daemon answered a request that is not open", "request", msg.GetRequestId())
+		fds.Close()
+		return
+	}
+	if err := ipc.DecodeError(msg.GetError()); err != nil {
+		fds.Close()
+		p.answer <- reply{err: err}
+		return
+	}
+	if p.outcome != nil && p.outcome.succeeded != nil {
+		p.outcome.succeeded(msg)
+	}
+	if !abandoned {
+		p.answer <- reply{msg: msg, fds: fds}
+		return
+	}
+	fds.Close()
+	if p.outcome != nil && p.outcome.undo != nil {
+		p.outcome.undo(msg)
+	}
+}

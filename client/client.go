@@ -1,0 +1,257 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"shuffled/ipc"
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// DefaultSocket is where the daemon listens if nothing else is said.
+const DefaultSocket = "/run/shuffled/shuffled.sock"
+
+// SocketVariable is the environment variable that names another socket.
+const SocketVariable = "SHUFFLED_SOCKET"
+
+// outboxLimit is how many messages may wait for a daemon that does not read.
+const outboxLimit = 1 << 16
+
+// An Option changes how a Client is made.
+type Option func(*options)
+
+type options struct {
+	socket, name string
+	log          *slog.Logger
+}
+
+// WithSocket selects the daemon's socket, before $SHUFFLED_SOCKET and the default.
+func WithSocket(path string) Option { return func(o *options) { o.socket = path } }
+
+// WithName sets the name that operators see; by default the program's.
+func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// WithLogger sets where the client reports what nobody else is told of. By
+// default it is silent.
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+func newOptions(opts []Option) options {
+	o := options{socket: os.Getenv(SocketVariable), name: filepath.Base(os.Args[0]), log: slog.New(slog.DiscardHandler)}
+	if o.socket == "" {
+		o.socket = DefaultSocket
+	}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// A Client is a connection to the daemon.
+//
+// All methods may be called from any number of goroutines. They return when
+// their context ends, and what they had asked for is given back then. When the
+// connection ends, they return shuffle.ErrDaemonLost; partitions and gates that
+// are attached go on without the daemon. After Close they return
+// shuffle.ErrClosed.
+type Client struct {
+	conn    *ipc.Conn
+	outbox  *ipc.Outbox
+	log     *slog.Logger
+	daemon  Daemon
+	tasks   sync.WaitGroup // the receiving and the dispatching goroutine
+	inbox   inbox
+	maps    mappings
+	cleanup func() error // of an embedded daemon
+
+	mu         sync.Mutex
+	nextID     uint64
+	calls      map[uint64]*call
+	partitions map[uint64]*remotePartition // by epoch
+	gates      map[uint64]*remoteGate
+	refused    error // what the daemon said about the connection
+	lost       error // why there is no connection any more
+	closed     bool
+}
+
+// Daemon is what the daemon said of itself.
+type Daemon struct {
+	// BootID is another one after each start of the daemon.
+	BootID [16]byte
+	// Version is the daemon's, ProtocolVersion the one that both sides speak.
+	Version         string
+	ProtocolVersion uint32
+	// SegmentSize is in bytes.
+	SegmentSize                     int
+	TotalSegments                   int64
+	MaxPartitions, MaxInputsPerGate int
+}
+
+// Dial connects to the daemon of this host. Errors are those of ipc.Dial, and
+// shuffle.ErrVersionMismatch, ErrPermission and ErrQuotaExceeded if the daemon
+// does not take the client.
+func Dial(ctx context.Context, opts ...Option) (*Client, error) {
+	o := newOptions(opts)
+	conn, err := ipc.Dial(ctx, o.socket)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(ctx, conn, o, nil)
+}
+
+// New makes a client of a connection to a daemon, which it takes over.
+func New(ctx context.Context, conn *ipc.Conn, opts ...Option) (*Client, error) {
+	return newClient(ctx, conn, newOptions(opts), nil)
+}
+
+// newClient starts a client. cleanup, if set, is called once after it has ended.
+func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() error) (*Client, error) {
+	c := &Client{
+		conn: conn, outbox: ipc.NewOutbox(conn, outboxLimit), log: o.log, cleanup: cleanup,
+		calls: make(map[uint64]*call), partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
+	}
+	c.inbox.init()
+	c.tasks.Go(c.receive)
+	c.tasks.Go(c.inbox.run)
+	if err := c.hello(ctx, o.name); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("greet the daemon: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Client) hello(ctx context.Context, name string) error {
+	reply, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{
+		MinVersion: ipc.MinProtocolVersion, MaxVersion: ipc.MaxProtocolVersion,
+		Features: uint64(ipc.SupportedFeatures), ClientName: name,
+	}}}, nil)
+	if err != nil {
+		return err
+	}
+	defer reply.fds.Close()
+	m := reply.msg.GetHelloReply()
+	if m == nil || m.GetVersion() < ipc.MinProtocolVersion || m.GetVersion() > ipc.MaxProtocolVersion {
+		return fmt.Errorf("hello_reply.version: got %d, want %d to %d: %w", m.GetVersion(), ipc.MinProtocolVersion, ipc.MaxProtocolVersion, shuffle.ErrProtocol)
+	}
+	c.daemon = Daemon{
+		Version: m.GetDaemonVersion(), ProtocolVersion: m.GetVersion(), SegmentSize: int(m.GetLimits().GetSegmentSize()),
+		TotalSegments: int64(m.GetLimits().GetTotalSegments()),
+		MaxPartitions: int(m.GetLimits().GetMaxPartitions()), MaxInputsPerGate: int(m.GetLimits().GetMaxInputsPerGate()),
+	}
+	copy(c.daemon.BootID[:], m.GetBootId())
+	return nil
+}
+
+// Daemon returns what the daemon said of itself when the client connected.
+func (c *Client) Daemon() Daemon { return c.daemon }
+
+// Close ends the connection. Close partitions and gates first: to the daemon,
+// the end of the connection is the end of everything that is still open, and
+// what is unfinished counts as lost. Gates and partitions that are open
+// nevertheless behave as after the loss of the daemon, and must still be closed
+// to give their memory back. Calls that are under way return shuffle.ErrClosed,
+// as does a second Close.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return fmt.Errorf("client: %w", shuffle.ErrClosed)
+	}
+	c.closed = true
+	c.mu.Unlock()
+
+	// What was posted before, such as the end of a gate, is to arrive before the
+	// end of the connection.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.outbox.Shutdown(ctx)
+	c.tasks.Wait()
+	if c.cleanup != nil {
+		return c.cleanup()
+	}
+	return nil
+}
+
+// receive takes in what the daemon sends until the connection ends.
+func (c *Client) receive() {
+	var err error
+	for {
+		msg := &controlpb.ServerMessage{}
+		fds, receiveErr := c.conn.Receive(msg)
+		if err = receiveErr; err != nil {
+			break
+		}
+		if msg.GetRequestId() != 0 {
+			c.answer(msg, fds)
+			continue
+		}
+		if refusal := msg.GetError(); refusal != nil {
+			fds.Close()
+			c.mu.Lock()
+			c.refused = ipc.DecodeError(refusal)
+			c.mu.Unlock()
+			continue
+		}
+		c.inbox.put(func() { c.notified(msg, fds) })
+	}
+	c.disconnected(err)
+	c.outbox.Close()
+}
+
+// disconnected ends the calls under way, and has partitions and gates told once
+// they have heard of everything that came before.
+func (c *Client) disconnected(cause error) {
+	c.mu.Lock()
+	switch {
+	case c.closed:
+		c.lost = fmt.Errorf("client: %w", shuffle.ErrClosed)
+	case c.refused != nil:
+		c.lost = fmt.Errorf("%w: %w", shuffle.ErrDaemonLost, c.refused)
+	case errors.Is(cause, io.EOF):
+		c.lost = fmt.Errorf("%w: it closed the connection", shuffle.ErrDaemonLost)
+	default:
+		c.lost = fmt.Errorf("%w: %w", shuffle.ErrDaemonLost, cause)
+	}
+	lost, calls := c.lost, c.calls
+	c.calls = nil
+	c.mu.Unlock()
+	for _, call := range calls {
+		call.answer <- reply{err: lost}
+	}
+	c.inbox.put(func() { c.daemonLost(lost) })
+	c.inbox.close()
+}
+
+func (c *Client) daemonLost(err error) {
+	c.mu.Lock()
+	partitions := make([]*remotePartition, 0, len(c.partitions))
+	for _, p := range c.partitions {
+		partitions = append(partitions, p)
+	}
+	gates := make([]*remoteGate, 0, len(c.gates))
+	for _, g := range c.gates {
+		gates = append(gates, g)
+	}
+	c.mu.Unlock()
+	for _, p := range partitions {
+		p.daemonLost(err)
+	}
+	for _, g := range gates {
+		g.gate.SetDaemonLost(err)
+	}
+}
+
+// post sends a message that has no answer. Without a connection it is dropped:
+// the daemon has given up everything by then.
+func (c *Client) post(msg *controlpb.ClientMessage) {
+	if err := c.outbox.Post(msg); errors.Is(err, shuffle.ErrInvalidArgument) {
+		c.log.Error("message cannot be sent", "error", err)
+	}
+}

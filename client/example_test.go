@@ -1,0 +1,49 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"shuffled/client"
+	"shuffled/ipc"
+	"shuffled/reader"
+	"shuffled/shuffle"
+)
+
+// A producer and a consumer in one process, with a daemon of their own.
+func Example() {
+	ctx := context.Background()
+	c, err := client.Embedded(ipc.Config{Memory: 64 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	id := shuffle.NamedPartitionID("example/map-0")
+	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id, Subpartition: 0}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gate.Close()
+	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	// A record is preceded by its length; a writer.RecordWriter does that.
+	if err := p.EmitRecord(ctx, []byte("\x00\x00\x00\x05hello"), 0); err != nil {
+		log.Fatal(err)
+	}
+	if err := p.Finish(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for record, err := range reader.Records(ctx, gate, shuffle.Strings{}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(record)
+	}
+	// Output: hello
+}

@@ -1,0 +1,320 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"shuffled/ipc"
+	"shuffled/ipc/controlpb"
+	"shuffled/memseg"
+	"shuffled/pool"
+	"shuffled/shuffle"
+)
+
+// requestBatch is how many free segments a producer tries to have in stock.
+const requestBatch = 32
+
+// maxCause is the longest reason of a failure that is sent, in bytes.
+const maxCause = 4096
+
+// CreatePartition creates a result partition that this process produces. Its
+// consumers may ask for it before and after. The caller must Close it.
+//
+// Errors: shuffle.ErrInvalidArgument for a spec outside its range,
+// ErrAlreadyExists and ErrFenced for an attempt that may not be,
+// ErrInsufficientBuffers, ErrNoMemory and ErrQuotaExceeded for want of memory or
+// by a limit, which the message names. When ctx ends in the middle, the attempt
+// may be spent: the next one needs a higher number.
+func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec) (*shuffle.ResultPartition, error) {
+	spec = spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	r := &remotePartition{client: c, id: spec.ID}
+	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CreatePartition{
+		CreatePartition: &controlpb.CreatePartition{
+			PartitionId: spec.ID[:], Attempt: spec.Attempt, Name: spec.Name, Type: uint32(spec.Type), Subpartitions: uint32(spec.Subpartitions),
+			BuffersPerChannel: uint32(spec.BuffersPerChannel), FloatingBuffers: uint32(spec.FloatingBuffers),
+			MaxBuffersPerChannel: uint32(min(spec.MaxBuffersPerChannel, 1<<31-1)), OnConsumerLost: uint32(spec.OnConsumerLost),
+			AllowedUids: spec.AllowedUIDs, AllowedGids: spec.AllowedGIDs, Token: spec.Token,
+		},
+	}}, &outcome{succeeded: r.created, undo: func(*controlpb.ServerMessage) { r.giveUp() }})
+	if err != nil {
+		return nil, during("create partition "+spec.ID.String(), err)
+	}
+	defer answer.fds.Close()
+	p, err := r.open(ctx, spec, answer)
+	if err != nil {
+		r.giveUp()
+		return nil, during("create partition "+spec.ID.String(), err)
+	}
+	return p, nil
+}
+
+// A remotePartition connects a partition of this process to the daemon. It is
+// the shuffle.Lifecycle of the partition and the pool.Source of its pool.
+type remotePartition struct {
+	client           *Client
+	id               shuffle.PartitionID
+	epoch            uint64
+	region, doorbell *memseg.Region
+
+	// stock are the segments that came with the partition and that its pool has
+	// not asked for yet.
+	stockMu   sync.Mutex
+	stock     []int
+	segments  int // of the region
+	destroyed bool
+
+	mu        sync.Mutex               // held while partition is told of something
+	partition *shuffle.ResultPartition // nil until it is open
+	early     []func()                 // what came before
+}
+
+// created makes notifications about the partition find it. It runs on the
+// receiving goroutine.
+func (r *remotePartition) created(msg *controlpb.ServerMessage) {
+	r.epoch = msg.GetPartitionCreated().GetEpoch()
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	r.client.partitions[r.epoch] = r
+}
+
+// giveUp releases a partition that nobody has seen.
+func (r *remotePartition) giveUp() {
+	r.client.send(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{
+		ReleasePartition: &controlpb.ReleasePartition{Epoch: r.epoch},
+	}})
+	r.mu.Lock()
+	p := r.partition
+	r.mu.Unlock()
+	if p != nil {
+		_ = p.Close() // notifications may be at it
+	} else {
+		_ = r.ClosePartition()
+	}
+}
+
+// open maps the partition and says so.
+func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, answer reply) (*shuffle.ResultPartition, error) {
+	m := answer.msg.GetPartitionCreated()
+	if m == nil {
+		return nil, fmt.Errorf("answer is not partition_created: %w", shuffle.ErrProtocol)
+	}
+	var err error
+	r.region, r.doorbell, err = mapBoth(answer.fds, "partition_created", memseg.ReadWrite, m.GetRegionSize(), m.GetDoorbellSize())
+	if err != nil {
+		return nil, err
+	}
+	layout, err := memseg.DecodePartitionHeader(r.region.Bytes(), int64(r.region.Size()))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, shuffle.ErrProtocol)
+	}
+	if layout.ID != [16]byte(spec.ID) || layout.Epoch != r.epoch || layout.Subpartitions != spec.Subpartitions || layout.Segments != int(m.GetPoolMax()) {
+		return nil, fmt.Errorf("the region is not that of the partition: %w", shuffle.ErrProtocol)
+	}
+	r.segments = layout.Segments
+	if r.stock, err = ipc.DecodeSegments("partition_created.granted", m.GetGranted(), layout.Segments); err != nil {
+		return nil, err
+	}
+	segments, err := pool.NewLocalBufferPool(pool.LocalConfig{
+		Required: int(m.GetPoolRequired()), Max: layout.Segments, Subpartitions: layout.Subpartitions,
+		MaxBuffersPerChannel: spec.MaxBuffersPerChannel, RequestBatch: requestBatch,
+	}, r)
+	if err != nil {
+		return nil, fmt.Errorf("partition_created: %w: %w", err, shuffle.ErrProtocol)
+	}
+	if err := segments.SetNumBuffers(int(m.GetPoolSize())); err != nil {
+		return nil, fmt.Errorf("partition_created.pool_size: %w: %w", err, shuffle.ErrProtocol)
+	}
+	p, err := shuffle.NewResultPartition(spec, r.region, layout, r.doorbell, segments, r)
+	if err != nil {
+		return nil, err
+	}
+	r.isOpen(p)
+	// What is written once the daemon has heard of it is not lost with us.
+	return p, r.request(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_PartitionMapped{
+		PartitionMapped: &controlpb.PartitionMapped{Epoch: r.epoch},
+	}})
+}
+
+// isOpen tells the partition what came before it was there.
+func (r *remotePartition) isOpen(p *shuffle.ResultPartition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.partition = p
+	for _, f := range r.early {
+		f()
+	}
+	r.early = nil
+}
+
+// tell calls f once the partition is there, in the order of the calls of tell.
+func (r *remotePartition) tell(f func(p *shuffle.ResultPartition)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.partition == nil {
+		r.early = append(r.early, func() { f(r.partition) })
+		return
+	}
+	f(r.partition)
+}
+
+func (r *remotePartition) daemonLost(err error) {
+	r.tell(func(p *shuffle.ResultPartition) { p.SetDaemonLost(err) })
+}
+
+func (r *remotePartition) resized(m *controlpb.PoolResized) {
+	granted, err := ipc.DecodeSegments("pool_resized.granted", m.GetGranted(), r.segments)
+	r.tell(func(p *shuffle.ResultPartition) {
+		if err == nil {
+			err = p.PoolResized(int(m.GetPoolSize()), granted)
+		}
+		if err != nil && !errors.Is(err, shuffle.ErrClosed) {
+			r.client.log.Warn("resize the pool", "partition", r.id, "error", err)
+		}
+	})
+}
+
+func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, fds ipc.FDs) {
+	link, err := r.client.linkConsumer(m, fds)
+	if err != nil {
+		r.client.log.Error("attach consumer", "partition", r.id, "subpartition", m.GetSubpartition(), "error", err)
+		r.tell(func(p *shuffle.ResultPartition) {
+			p.DetachConsumer(int(m.GetSubpartition()), false, "its gate cannot be mapped: "+err.Error())
+		})
+		return
+	}
+	r.tell(func(p *shuffle.ResultPartition) {
+		if err := p.AttachConsumer(int(m.GetSubpartition()), link); err != nil {
+			link.Close()
+			r.client.log.Debug("attach consumer", "partition", r.id, "error", err)
+		}
+	})
+}
+
+// linkConsumer maps the gate of a consumer.
+func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, fds ipc.FDs) (*shuffle.ConsumerLink, error) {
+	key := peerKey{gate: true, id: m.GetGateId()}
+	mapping, err := c.maps.acquire(key, func() (*peerMapping, error) {
+		region, doorbell, err := mapBoth(fds, "consumer_attached", memseg.ReadOnly, m.GetGateRegionSize(), m.GetDoorbellSize())
+		if err != nil {
+			return nil, err
+		}
+		mapping := &peerMapping{region: region, doorbell: doorbell}
+		mapping.gate, err = memseg.DecodeGateHeader(region.Bytes(), int64(region.Size()))
+		if err == nil && mapping.gate.ID != m.GetGateId() {
+			err = fmt.Errorf("consumer_attached.gate_id: got %d, its region says %d", m.GetGateId(), mapping.gate.ID)
+		}
+		if err != nil {
+			_ = region.Close()
+			_ = doorbell.Close()
+			return nil, fmt.Errorf("%w: %w", err, shuffle.ErrProtocol)
+		}
+		return mapping, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	link, err := shuffle.NewConsumerLink(mapping.region, mapping.gate, mapping.doorbell, int(m.GetChannel()), func() { c.maps.release(key) })
+	if err != nil {
+		c.maps.release(key)
+	}
+	return link, err
+}
+
+// FinishPartition implements shuffle.Lifecycle.
+func (r *remotePartition) FinishPartition(ctx context.Context) error {
+	return r.request(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FinishPartition{
+		FinishPartition: &controlpb.FinishPartition{Epoch: r.epoch},
+	}})
+}
+
+// FailPartition implements shuffle.Lifecycle.
+func (r *remotePartition) FailPartition(ctx context.Context, cause string) error {
+	cause = strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
+	return r.request(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FailPartition{
+		FailPartition: &controlpb.FailPartition{Epoch: r.epoch, Cause: cause},
+	}})
+}
+
+// ReleasePartition implements shuffle.Lifecycle.
+func (r *remotePartition) ReleasePartition(ctx context.Context) error {
+	return r.request(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{
+		ReleasePartition: &controlpb.ReleasePartition{Epoch: r.epoch},
+	}})
+}
+
+// request waits for the acknowledgement of a message.
+func (r *remotePartition) request(ctx context.Context, msg *controlpb.ClientMessage) error {
+	answer, err := r.client.call(ctx, msg, nil)
+	if err != nil {
+		return during("partition "+r.id.String(), err)
+	}
+	answer.fds.Close()
+	return nil
+}
+
+// ClosePartition implements shuffle.Lifecycle. It does not take r.mu, which may
+// be held by who waits for the partition's end.
+func (r *remotePartition) ClosePartition() error {
+	c := r.client
+	c.mu.Lock()
+	delete(c.partitions, r.epoch)
+	c.mu.Unlock()
+	var err error
+	if r.region != nil {
+		err = r.region.Close()
+	}
+	if r.doorbell != nil {
+		_ = r.doorbell.Close()
+	}
+	c.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ClosePartition{
+		ClosePartition: &controlpb.ClosePartition{Epoch: r.epoch},
+	}})
+	return err
+}
+
+// Attach implements pool.Source. Deliveries go through the partition.
+func (r *remotePartition) Attach(*pool.LocalBufferPool) {}
+
+// Request implements pool.Source.
+func (r *remotePartition) Request(n int) []int {
+	r.stockMu.Lock()
+	if r.destroyed {
+		r.stockMu.Unlock()
+		return nil
+	}
+	there := min(n, len(r.stock))
+	segments := r.stock[:there:there]
+	r.stock = r.stock[there:]
+	r.stockMu.Unlock()
+	if rest := n - there; rest > 0 {
+		r.client.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsWanted{
+			SegmentsWanted: &controlpb.SegmentsWanted{Epoch: r.epoch, Count: uint32(rest)},
+		}})
+	}
+	return segments
+}
+
+// Recycle implements pool.Source.
+func (r *remotePartition) Recycle(segments []int) {
+	for ranges := range slices.Chunk(ipc.EncodeSegments(segments), ipc.MaxRangesPerMessage) {
+		r.client.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsReturned{
+			SegmentsReturned: &controlpb.SegmentsReturned{Epoch: r.epoch, Segments: ranges},
+		}})
+	}
+}
+
+// Destroy implements pool.Source.
+func (r *remotePartition) Destroy() {
+	r.stockMu.Lock()
+	stock := r.stock
+	r.stock, r.destroyed = nil, true
+	r.stockMu.Unlock()
+	r.Recycle(stock)
+}

@@ -1,0 +1,597 @@
+package ipc
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// hello returns a message whose client name has n bytes.
+func hello(requestID uint64, n int) *controlpb.ClientMessage {
+	return &controlpb.ClientMessage{RequestId: requestID, Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{
+		MinVersion: 1, MaxVersion: 1, ClientName: string(bytes.Repeat([]byte("n"), n)),
+	}}}
+}
+
+// helloOfSize returns a message that is encoded as exactly size bytes.
+func helloOfSize(t testing.TB, size int) *controlpb.ClientMessage {
+	t.Helper()
+	msg := hello(1, size)
+	msg = hello(1, size-(proto.Size(msg)-size))
+	require.Equal(t, size, proto.Size(msg))
+	return msg
+}
+
+func requireMessage(t testing.TB, want, got proto.Message) {
+	t.Helper()
+	require.True(t, proto.Equal(want, got), "want %v, got %v", want, got)
+}
+
+func TestReceiveReturnsMessagesWholeAndInOrder(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	for id, size := range []int{0, 1, 1000, 60_000} {
+		require.NoError(t, a.Send(hello(uint64(id), size)))
+	}
+	got := &controlpb.ClientMessage{}
+	for id, size := range []int{0, 1, 1000, 60_000} {
+		fds, err := b.Receive(got)
+		require.NoError(t, err)
+		require.Empty(t, fds)
+		requireMessage(t, hello(uint64(id), size), got)
+	}
+}
+
+func TestReceivedDescriptorsAreTheFilesSentAndCloseOnExec(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	region, doorbell := newFile(t, "region"), newFile(t, "doorbell")
+	require.NoError(t, a.Send(hello(1, 0), region, doorbell))
+	require.Equal(t, "region", contents(t, region), "descriptors that were sent stay the sender's")
+	require.NoError(t, unix.Close(region))
+	require.NoError(t, unix.Close(doorbell))
+
+	fds, err := b.Receive(&controlpb.ClientMessage{})
+	require.NoError(t, err)
+	defer fds.Close()
+	require.NoError(t, fds.Expect(2, "hello"))
+	require.Equal(t, "region", contents(t, fds[0]))
+	require.Equal(t, "doorbell", contents(t, fds[1]))
+	for _, fd := range fds {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		require.NoError(t, err)
+		require.Equal(t, unix.FD_CLOEXEC, flags)
+	}
+}
+
+func TestDescriptorsBelongToTheirMessage(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	first, third := newFile(t, "first"), newFile(t, "third")
+	require.NoError(t, a.Send(hello(1, 0), first))
+	require.NoError(t, a.Send(hello(2, 0)))
+	require.NoError(t, a.Send(hello(3, 0), third))
+	require.NoError(t, unix.Close(first))
+	require.NoError(t, unix.Close(third))
+	for id, want := range []string{"first", "", "third"} {
+		msg := &controlpb.ClientMessage{}
+		fds, err := b.Receive(msg)
+		require.NoError(t, err)
+		require.Equal(t, uint64(id+1), msg.GetRequestId())
+		if want == "" {
+			require.Empty(t, fds)
+			continue
+		}
+		require.Len(t, fds, 1)
+		require.Equal(t, want, contents(t, fds[0]))
+		fds.Close()
+	}
+}
+
+func TestMessageCarriesUpTo253Descriptors(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	files := newFiles(t, MaxFDs+1)
+
+	err := a.Send(hello(1, 0), files...)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	require.EqualError(t, err, "send ClientMessage.hello: got 254 file descriptors, limit 253 a message: invalid argument")
+
+	require.NoError(t, a.Send(hello(2, 0), files[:MaxFDs]...), "the connection remains usable")
+	msg := &controlpb.ClientMessage{}
+	fds, err := b.Receive(msg)
+	require.NoError(t, err)
+	defer fds.Close()
+	require.Equal(t, uint64(2), msg.GetRequestId(), "nothing was sent of the message that was refused")
+	require.NoError(t, fds.Expect(MaxFDs, "hello"))
+	require.Equal(t, "shared", contents(t, fds[MaxFDs-1]))
+}
+
+func TestMessageSizeIsLimitedOnSend(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	err := a.Send(helloOfSize(t, MaxMessageSize+1))
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	require.EqualError(t, err, "send ClientMessage.hello: got a message of 131073 bytes, limit 131072: invalid argument")
+
+	err = a.Send(&controlpb.ClientMessage{})
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument, "an empty packet would be the end of the peer")
+
+	longest := helloOfSize(t, MaxMessageSize)
+	require.NoError(t, a.Send(longest))
+	got := &controlpb.ClientMessage{}
+	_, err = b.Receive(got)
+	require.NoError(t, err)
+	requireMessage(t, longest, got)
+}
+
+func TestLongestAnswersFitAMessage(t *testing.T) {
+	const large, largeID = ^uint32(0), ^uint64(0)
+	info := &controlpb.PartitionInfo{
+		PartitionId: make([]byte, 16), Attempt: large, Name: string(make([]byte, 1024)), Type: large, State: "CONSUMER_ATTACHED",
+		Subpartitions: large, PoolRequired: large, PoolMax: large, PoolSize: large, SegmentsHeld: large, BytesOut: largeID,
+		BuffersOut: largeID, BackPressuredNs: largeID, ProducerPid: large, ProducerUid: large, ProducerAttached: true,
+		Failure: string(make([]byte, maxErrorMessage)), CreatedUnixNano: -1,
+	}
+	for range 1024 {
+		info.SubpartitionInfo = append(info.SubpartitionInfo, &controlpb.SubpartitionInfo{
+			Index: large, State: "CONSUMER_ATTACHED", BuffersPublished: largeID, BuffersReleased: largeID, BytesOut: largeID,
+			ConsumerPid: large, ConsumerUid: large, GateId: largeID, Channel: large,
+		})
+	}
+	resized := &controlpb.PoolResized{Epoch: 1<<64 - 1, PoolSize: large}
+	for range MaxRangesPerMessage {
+		resized.Granted = append(resized.Granted, &controlpb.SegmentRange{First: large, Last: large})
+	}
+	for _, msg := range []*controlpb.ServerMessage{
+		{RequestId: largeID, Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: info}},
+		{RequestId: largeID, Body: &controlpb.ServerMessage_PoolResized{PoolResized: resized}},
+	} {
+		require.Less(t, proto.Size(msg), MaxMessageSize, messageName(msg))
+	}
+}
+
+func TestPacketsOutsideTheProtocolAreErrorsAndTheirDescriptorsClosed(t *testing.T) {
+	valid, err := proto.Marshal(hello(7, 100))
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name   string
+		packet []byte
+		says   string
+	}{
+		{"garbage", []byte("GET / HTTP/1.1\r\n\r\n"), "packet of 18 bytes is no such message"},
+		{"all ones", bytes.Repeat([]byte{0xff}, 64), "packet of 64 bytes is no such message"},
+		{"zeroes", make([]byte, 16), "packet of 16 bytes is no such message"},
+		{"cut in a string", valid[:len(valid)-1], "is no such message"},
+		{"cut after a tag", valid[:1], "packet of 1 bytes is no such message"},
+		{"length beyond the packet", []byte{0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00}, "packet of 7 bytes is no such message"},
+		{"length of 2^63", []byte{0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "packet of 10 bytes is no such message"},
+		{"varint without end", bytes.Repeat([]byte{0x80}, 20), "packet of 20 bytes is no such message"},
+		{"field number 0", []byte{0x00, 0x01}, "packet of 2 bytes is no such message"},
+		{"end of a group that was not begun", []byte{0x0c}, "packet of 1 bytes is no such message"},
+		{"string that is not UTF-8", []byte{0x12, 0x03, 0x22, 0x01, 0xff}, "packet of 5 bytes is no such message"},
+		{"above the limit by one", append(bytes.Clone(valid), make([]byte, MaxMessageSize+1-len(valid))...), "packet: got more than 131072 bytes, limit 131072"},
+		{"above the limit by far", make([]byte, MaxMessageSize+50_000), "packet: got more than 131072 bytes, limit 131072"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			checkFDs(t)
+			c, peer := newRawPair(t)
+			files := newFiles(t, 3)
+			before := openFDs(t)
+			require.NoError(t, unix.Sendmsg(peer, test.packet, unix.UnixRights(files...), nil, 0))
+
+			fds, err := c.Receive(&controlpb.ClientMessage{})
+			require.ErrorIs(t, err, shuffle.ErrProtocol)
+			require.ErrorContains(t, err, test.says)
+			require.Empty(t, fds)
+			require.Equal(t, before, openFDs(t), "descriptors of a refused packet")
+
+			require.NoError(t, unix.Sendto(peer, valid, 0, nil))
+			_, again := c.Receive(&controlpb.ClientMessage{})
+			require.Equal(t, err, again, "the error is final")
+		})
+	}
+}
+
+func TestMessageOfALaterVersionKeepsItsKnownFields(t *testing.T) {
+	checkFDs(t)
+	c, peer := newRawPair(t)
+	packet, err := proto.Marshal(&controlpb.ClientMessage{RequestId: 9})
+	require.NoError(t, err)
+	packet = append(packet, 0xa2, 0x06, 0x02, 'h', 'i') // field 100
+	require.NoError(t, unix.Sendto(peer, packet, 0, nil))
+	got := &controlpb.ClientMessage{}
+	_, err = c.Receive(got)
+	require.NoError(t, err)
+	require.Equal(t, uint64(9), got.GetRequestId())
+	require.Nil(t, got.GetBody())
+}
+
+func TestReceiveResetsTheMessage(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	require.NoError(t, a.Send(&controlpb.ClientMessage{RequestId: 3}))
+	got := hello(8, 10)
+	_, err := b.Receive(got)
+	require.NoError(t, err)
+	requireMessage(t, &controlpb.ClientMessage{RequestId: 3}, got)
+}
+
+// lowerFDLimit lets this process open only so many descriptors more, until the
+// returned function is called.
+func lowerFDLimit(t *testing.T, more uint64) (restore func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	// The kernel gives out the lowest free number.
+	free, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(free))
+	lowered := unix.Rlimit{Cur: uint64(free) + more, Max: limit.Max}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &lowered))
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
+}
+
+func TestDescriptorsLostForWantOfSlotsAreFatalAndTheOthersClosed(t *testing.T) {
+	for _, slots := range []uint64{0, 1, 7} {
+		t.Run(fmt.Sprintf("%d of 8 fit", slots), func(t *testing.T) {
+			checkFDs(t)
+			a, b := newPair(t)
+			files := newFiles(t, 8)
+			before := openFDs(t)
+			require.NoError(t, a.Send(hello(1, 0), files...))
+
+			restore := lowerFDLimit(t, slots)
+			fds, err := b.Receive(&controlpb.ClientMessage{})
+			restore()
+			require.ErrorIs(t, err, unix.EMFILE)
+			require.ErrorContains(t, err, fmt.Sprintf("got only %d descriptors", slots))
+			require.ErrorContains(t, err, "RLIMIT_NOFILE")
+			require.Empty(t, fds)
+			require.Equal(t, before, openFDs(t), "descriptors of a cut packet")
+
+			require.NoError(t, a.Send(hello(2, 0)))
+			_, again := b.Receive(&controlpb.ClientMessage{})
+			require.Equal(t, err, again, "the error is final")
+		})
+	}
+}
+
+func TestEndOfPeerIsEOFAfterEverythingItSent(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	file := newFiles(t, 1)
+	require.NoError(t, a.Send(hello(1, 0)))
+	require.NoError(t, a.Send(hello(2, 0), file...))
+	require.NoError(t, a.Close())
+	for id := range uint64(2) {
+		msg := &controlpb.ClientMessage{}
+		fds, err := b.Receive(msg)
+		require.NoError(t, err)
+		require.Equal(t, id+1, msg.GetRequestId())
+		fds.Close()
+	}
+	for range 3 {
+		_, err := b.Receive(&controlpb.ClientMessage{})
+		require.Equal(t, io.EOF, err)
+	}
+}
+
+// The kernel reports a reset ahead of the packets that the peer had sent.
+func TestPeerThatEndsWithMessagesUnreadIsStillReadToItsEnd(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	require.NoError(t, b.Send(hello(1, 0)), "never read")
+	require.NoError(t, a.Send(hello(2, 0)))
+	require.NoError(t, a.Close())
+
+	msg := &controlpb.ClientMessage{}
+	_, err := b.Receive(msg)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), msg.GetRequestId())
+	_, err = b.Receive(msg)
+	require.Equal(t, io.EOF, err)
+}
+
+func TestKilledPeerIsEOF(t *testing.T) {
+	for _, unread := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unread=%v", unread), func(t *testing.T) {
+			checkFDs(t)
+			c, peer := newRawPair(t)
+			file := os.NewFile(uintptr(peer), "peer")
+			child := exec.Command("sleep", "600")
+			child.ExtraFiles = []*os.File{file}
+			require.NoError(t, child.Start())
+			require.NoError(t, file.Close())
+			if unread {
+				require.NoError(t, c.Send(hello(1, 0)))
+			}
+			received := make(chan error, 1)
+			go func() {
+				_, err := c.Receive(&controlpb.ClientMessage{})
+				received <- err
+			}()
+			select {
+			case err := <-received:
+				t.Fatalf("received %v from a living peer", err)
+			case <-time.After(20 * time.Millisecond):
+			}
+			require.NoError(t, child.Process.Kill())
+			require.Error(t, child.Wait())
+			require.Equal(t, io.EOF, <-received)
+		})
+	}
+}
+
+func TestEmptyPacketIsEndOfPeer(t *testing.T) {
+	checkFDs(t)
+	c, peer := newRawPair(t)
+	require.NoError(t, unix.Sendto(peer, nil, 0, nil))
+	_, err := c.Receive(&controlpb.ClientMessage{})
+	require.Equal(t, io.EOF, err)
+}
+
+func TestSendToAnEndedPeerIsEOFAndLeavesWhatItSent(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	require.NoError(t, b.Send(hello(1, 0)), "never read")
+	require.NoError(t, a.Send(hello(2, 0)))
+	require.NoError(t, a.Close())
+	for range 3 {
+		err := b.Send(hello(3, 0))
+		require.ErrorIs(t, err, io.EOF)
+		require.ErrorContains(t, err, "send ClientMessage.hello: the peer has ended")
+	}
+	msg := &controlpb.ClientMessage{}
+	_, err := b.Receive(msg)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), msg.GetRequestId())
+	_, err = b.Receive(msg)
+	require.Equal(t, io.EOF, err)
+}
+
+func TestSendToAPeerThatDoesNotReadTimesOutAndSendsNothing(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	a.SetSendTimeout(30 * time.Millisecond)
+	sent := uint64(0)
+	var err error
+	for err == nil {
+		sent++
+		err = a.Send(hello(sent, 10_000))
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.ErrorContains(t, err, "the peer does not read")
+	require.Greater(t, sent, uint64(5))
+
+	msg := &controlpb.ClientMessage{}
+	for id := uint64(1); id < sent; id++ {
+		_, err := b.Receive(msg)
+		require.NoError(t, err)
+		require.Equal(t, id, msg.GetRequestId())
+	}
+	require.NoError(t, a.Send(hello(sent+1, 0)), "the connection remains usable")
+	_, err = b.Receive(msg)
+	require.NoError(t, err)
+	require.Equal(t, sent+1, msg.GetRequestId())
+}
+
+func TestWaitingBehindABlockedSenderTimesOutToo(t *testing.T) {
+	checkFDs(t)
+	a, _ := newPair(t)
+	require.NoError(t, a.acquireSend(time.Time{}))
+	a.SetSendTimeout(10 * time.Millisecond)
+	require.ErrorIs(t, a.Send(hello(1, 0)), os.ErrDeadlineExceeded)
+	a.releaseSend()
+	require.NoError(t, a.Send(hello(1, 0)))
+}
+
+func TestConcurrentSendersDoNotMixMessages(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	const senders, each = 8, 200
+	file := newFiles(t, 1)
+	var wg sync.WaitGroup
+	for s := range senders {
+		wg.Go(func() {
+			for i := range each {
+				var fds []int
+				if i%10 == 0 {
+					fds = file
+				}
+				if err := a.Send(hello(uint64(s*each+i), i*13), fds...); err != nil {
+					t.Errorf("sender %d: %v", s, err)
+					return
+				}
+			}
+		})
+	}
+	next := make([]int, senders)
+	msg := &controlpb.ClientMessage{}
+	for range senders * each {
+		fds, err := b.Receive(msg)
+		require.NoError(t, err)
+		s, i := int(msg.GetRequestId())/each, int(msg.GetRequestId())%each
+		require.Equal(t, next[s], i, "messages of one sender keep their order")
+		next[s]++
+		requireMessage(t, hello(uint64(s*each+i), i*13), msg)
+		require.Equal(t, i%10 == 0, len(fds) == 1)
+		fds.Close()
+	}
+	wg.Wait()
+}
+
+func TestCloseUnblocksReceiveAndSend(t *testing.T) {
+	checkFDs(t)
+	a, _ := newPair(t)
+	a.SetSendTimeout(0)
+	errs := make(chan error, 2)
+	go func() {
+		_, err := a.Receive(&controlpb.ClientMessage{})
+		errs <- err
+	}()
+	go func() {
+		for {
+			if err := a.Send(hello(1, 60_000)); err != nil {
+				errs <- err
+				return
+			}
+		}
+	}()
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(t, a.Close())
+	require.ErrorIs(t, <-errs, shuffle.ErrClosed)
+	require.ErrorIs(t, <-errs, shuffle.ErrClosed)
+}
+
+func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
+	checkFDs(t)
+	a, _ := newPair(t)
+	require.NoError(t, a.Close())
+	require.NoError(t, a.Close())
+	require.EqualError(t, a.Send(hello(1, 0)), "send ClientMessage.hello: connection closed")
+	_, err := a.Receive(&controlpb.ServerMessage{})
+	require.ErrorIs(t, err, shuffle.ErrClosed)
+	require.EqualError(t, err, "receive ServerMessage: connection closed")
+	_, err = a.Peer()
+	require.ErrorIs(t, err, shuffle.ErrClosed)
+}
+
+func TestNewConnTakesSeqpacketSocketsOnly(t *testing.T) {
+	checkFDs(t)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	for _, fd := range fds {
+		_, err := NewConnFD(fd)
+		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+		require.ErrorContains(t, err, "want SOCK_SEQPACKET")
+	}
+	tcp, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	_, err = NewConnFD(tcp)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	_, err = NewConnFD(newFile(t, "no socket"))
+	require.ErrorIs(t, err, unix.ENOTSOCK)
+	_, err = NewConnFD(-1)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+}
+
+func TestSendBufferIsRaisedToHoldTheLongestMessage(t *testing.T) {
+	checkFDs(t)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fds[1])
+	require.NoError(t, unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 8192))
+	c, err := NewConnFD(fds[0])
+	require.NoError(t, err)
+	require.NoError(t, c.Send(helloOfSize(t, MaxMessageSize)))
+	require.NoError(t, c.Close())
+}
+
+func TestPeerIsTheProcessAtTheOtherEnd(t *testing.T) {
+	checkFDs(t)
+	want := Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), PID: int32(os.Getpid())}
+	a, b := newPair(t)
+	dialled, accepted := newSocket(t)
+	for name, c := range map[string]*Conn{"pair a": a, "pair b": b, "client": dialled, "daemon": accepted} {
+		got, err := c.Peer()
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+	}
+	require.Equal(t, fmt.Sprintf("uid %d gid %d pid %d", want.UID, want.GID, want.PID), want.String())
+}
+
+// newSocket returns both ends of a connection over a socket in the file system.
+func newSocket(t testing.TB) (dialled, accepted *Conn) {
+	t.Helper()
+	path := t.TempDir() + "/s"
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	require.NoError(t, err)
+	defer listener.Close()
+	dialled, err = Dial(t.Context(), path)
+	require.NoError(t, err)
+	socket, err := listener.AcceptUnix()
+	require.NoError(t, err)
+	accepted, err = NewConn(socket)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, dialled.Close())
+		require.NoError(t, accepted.Close())
+	})
+	return dialled, accepted
+}
+
+func TestReceiveDoesNotAllocateItsBuffer(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	msg, got := hello(1, 0), &controlpb.ClientMessage{}
+	roundTrip := func() {
+		require.NoError(t, a.Send(msg))
+		_, err := b.Receive(got)
+		require.NoError(t, err)
+	}
+	roundTrip()
+	const rounds = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range rounds {
+		roundTrip()
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/rounds, uint64(8<<10), "bytes allocated a message")
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, fdCount := range []int{0, 2} {
+		b.Run(fmt.Sprintf("fds=%d", fdCount), func(b *testing.B) {
+			client, server := newPair(b)
+			files := newFiles(b, 2)[:fdCount]
+			answered := make(chan error, 1)
+			go func() {
+				request, answer := &controlpb.ClientMessage{}, &controlpb.ServerMessage{}
+				for {
+					if _, err := server.Receive(request); err != nil {
+						answered <- err
+						return
+					}
+					answer.RequestId = request.GetRequestId()
+					answer.Body = &controlpb.ServerMessage_Ack{Ack: &controlpb.Ack{}}
+					if err := server.Send(answer, files...); err != nil {
+						answered <- err
+						return
+					}
+				}
+			}()
+			request, answer := hello(0, 16), &controlpb.ServerMessage{}
+			b.ReportAllocs()
+			for b.Loop() {
+				request.RequestId++
+				if err := client.Send(request); err != nil {
+					b.Fatal(err)
+				}
+				fds, err := client.Receive(answer)
+				if err != nil || len(fds) != fdCount || answer.GetRequestId() != request.RequestId {
+					b.Fatalf("answer %v with %d descriptors: %v", answer, len(fds), err)
+				}
+				fds.Close()
+			}
+			b.StopTimer()
+			require.NoError(b, client.Close())
+			require.Equal(b, io.EOF, <-answered)
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package ipc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// maxErrorMessage bounds the message of an error on the socket, in bytes.
+const maxErrorMessage = 4096
+
+// errorCodes gives each sentinel of package shuffle its number on the socket.
+// Rows are only ever appended: a number keeps its meaning for good, since peers
+// of other versions and languages know it. 0 is an error of no sentinel.
+var errorCodes = []struct {
+	code     uint32
+	sentinel error
+}{
+	{1, shuffle.ErrPartitionNotFound},
+	{2, shuffle.ErrPartitionReleased},
+	{3, shuffle.ErrPartitionExpired},
+	{4, shuffle.ErrPartitionFailed},
+	{5, shuffle.ErrProducerLost},
+	{6, shuffle.ErrAlreadyExists},
+	{7, shuffle.ErrFenced},
+	{8, shuffle.ErrAlreadyConsumed},
+	{9, shuffle.ErrPermission},
+	{10, shuffle.ErrInsufficientBuffers},
+	{11, shuffle.ErrNoMemory},
+	{12, shuffle.ErrQuotaExceeded},
+	{13, shuffle.ErrRecordTooLarge},
+	{14, shuffle.ErrEventTooLarge},
+	{15, shuffle.ErrTooManyBuffersHeld},
+	{16, shuffle.ErrInvalidArgument},
+	{17, shuffle.ErrFinished},
+	{18, shuffle.ErrClosed},
+	{19, shuffle.ErrConsumerLost},
+	{20, shuffle.ErrDaemonLost},
+	{21, shuffle.ErrVersionMismatch},
+	{22, shuffle.ErrProtocol},
+	{23, shuffle.ErrCorruptRecord},
+}
+
+// A RemoteError is an error that the peer has sent. It unwraps to the sentinel
+// of package shuffle that its code stands for, if this build knows the code.
+type RemoteError struct {
+	// Code is the number on the socket, 0 for an error of no sentinel.
+	Code uint32
+	// Message is the peer's own text, the sentinel's included.
+	Message string
+
+	sentinel error
+}
+
+// Error returns the peer's message, and the code if this build does not know it.
+func (e *RemoteError) Error() string {
+	switch {
+	case e.Code != 0 && e.sentinel == nil:
+		return fmt.Sprintf("%s (error code %d, which this version does not know)", e.text("error of the peer"), e.Code)
+	case e.sentinel != nil:
+		return e.text(e.sentinel.Error())
+	}
+	return e.text("error of the peer")
+}
+
+// Unwrap returns the sentinel, or nil.
+func (e *RemoteError) Unwrap() error { return e.sentinel }
+
+// text returns the message, or what stands in for an empty one.
+func (e *RemoteError) text(empty string) string {
+	if e.Message == "" {
+		return empty
+	}
+	return e.Message
+}
+
+// EncodeError writes an error for the socket: the code of the sentinel that
+// errors.Is finds in it (the first of the table if there are several, 0 if there
+// is none) and its message, in valid UTF-8 and cut at 4 KiB. A nil error is nil.
+func EncodeError(err error) *controlpb.Error {
+	if err == nil {
+		return nil
+	}
+	encoded := &controlpb.Error{Message: cutMessage(err.Error())}
+	for _, row := range errorCodes {
+		if errors.Is(err, row.sentinel) {
+			encoded.Code = row.code
+			break
+		}
+	}
+	return encoded
+}
+
+// DecodeError reads an error that EncodeError wrote, as a *RemoteError whose
+// text is the peer's message. A code that this build does not know is part of
+// the text and matches no sentinel. A nil message is a nil error.
+func DecodeError(encoded *controlpb.Error) error {
+	if encoded == nil {
+		return nil
+	}
+	decoded := &RemoteError{Code: encoded.GetCode(), Message: encoded.GetMessage()}
+	for _, row := range errorCodes {
+		if row.code == decoded.Code {
+			decoded.sentinel = row.sentinel
+			break
+		}
+	}
+	return decoded
+}
+
+// cutMessage makes a text valid UTF-8, without which the message that holds it
+// could not be sent, and cuts it between two runes.
+func cutMessage(text string) string {
+	const mark = "…"
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	if len(text) <= maxErrorMessage {
+		return text
+	}
+	end := maxErrorMessage - len(mark)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
+}

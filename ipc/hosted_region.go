@@ -1,0 +1,235 @@
+package ipc
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"shuffled/memseg"
+	"shuffled/pool"
+	"shuffled/shuffle"
+)
+
+const (
+	// maxFirstGrant bounds the segments that a partition gets with the answer to
+	// its creation, since all of them are backed with memory before.
+	maxFirstGrant = 1024
+	// maxGrantPerMessage bounds those of a notification; the rest follows in
+	// another.
+	maxGrantPerMessage = 1024
+)
+
+// A hostedRegion is the daemon's side of a partition: its region and doorbell,
+// its grant of segments, and the session of its producer. It is the
+// shuffle.PartitionHost of the registry and the pool.GrantListener of its grant.
+//
+// The producer asks for segments and gets as many, never more: what the pool has
+// granted before the producer asked for it stays in stock.
+type hostedRegion struct {
+	server   *Server
+	uid      uint32
+	spec     shuffle.PartitionSpec
+	layout   memseg.PartitionLayout
+	memfd    *memseg.Memfd
+	doorbell *memseg.Memfd
+	control  *memseg.Region // header and queues, read-only, for statistics
+	grant    *pool.Grant
+	use      account // booked in the ledger
+	hosted   *shuffle.HostedPartition
+
+	session  atomic.Pointer[session] // of the producer, nil once it is gone
+	mappedAt atomic.Int64            // when the producer mapped it, 0 before
+
+	mu       sync.Mutex
+	segments *pool.SegmentSet // taken ones are with the producer
+	handed   int              // how many those are
+	asked    int              // by the producer and not handed over
+	stock    int              // granted and not handed over
+	wished   int              // asked of the grant and not granted
+	leaving  int              // on their way back to the grant
+	size     int              // of the pool, as the producer knows it
+	told     bool             // the producer knows of the partition
+	posted   bool             // an update is on its way
+	starved  bool             // the kernel had no memory; waits for retry
+	dropped  bool
+	last     regionStats // as of the last look, for counters that do not go back
+}
+
+// newHostedRegion makes the region of a partition, with the first segments of
+// its grant, and books it. It is given back by free until it is registered, and
+// by Drop afterwards.
+func (s *Server) newHostedRegion(session *session, spec shuffle.PartitionSpec) (*hostedRegion, error) {
+	r := &hostedRegion{server: s, uid: session.who.UID, spec: spec}
+	r.session.Store(session)
+	if err := r.create(); err != nil {
+		r.free(false)
+		return nil, fmt.Errorf("create partition %s: %w", spec.ID, describeShortage(err))
+	}
+	return r, nil
+}
+
+// create does so step by step; free undoes as far as it came.
+func (r *hostedRegion) create() (err error) {
+	s := r.server
+	required, most := s.poolBounds(r.spec)
+	r.layout, err = memseg.NewPartitionLayout(uint32(r.spec.Type), r.spec.ID, 0, r.spec.Subpartitions, most, s.config.SegmentSize)
+	if err != nil {
+		return err
+	}
+	r.fitMemory(required)
+	r.layout.Epoch = s.newEpoch(r)
+	r.layout.FirstOrdinal = s.config.FirstOrdinal
+	use := account{partitions: 1, control: r.controlBytes(), memory: r.layout.RegionSize()}
+	if err := s.ledger.reserve(r.uid, use); err != nil {
+		return err
+	}
+	r.use = use
+	if err := r.createGrant(required); err != nil {
+		return err
+	}
+	return r.createMemory()
+}
+
+// poolBounds returns the smallest and the largest size of a partition's pool.
+func (s *Server) poolBounds(spec shuffle.PartitionSpec) (required, most int) {
+	perChannel, floating := spec.BuffersPerChannel, spec.FloatingBuffers
+	if perChannel == 0 {
+		perChannel = pool.DefaultBuffersPerChannel
+	}
+	if floating == 0 {
+		floating = pool.FloatingBuffers(s.config.SegmentSize, s.config.FloatingTarget)
+	}
+	required, most = pool.PartitionBounds(spec.Type.IsBounded(), spec.Subpartitions, perChannel, floating)
+	total := int(s.config.Memory / int64(s.config.SegmentSize))
+	return required, max(min(most, total), 1)
+}
+
+// fitMemory makes the region smaller until what its user may still reserve holds
+// it, but not below what it requires: then reserving it fails with the name of
+// the limit.
+func (r *hostedRegion) fitMemory(required int) {
+	room := r.server.ledger.memoryRoom(r.uid)
+	if r.layout.RegionSize() <= room {
+		return
+	}
+	layout := func(segments int) memseg.PartitionLayout {
+		l := r.layout
+		smaller, err := memseg.NewPartitionLayout(l.Type, l.ID, 0, l.Subpartitions, segments, l.SegmentSize)
+		if err != nil {
+			return l // cannot be: it is smaller than one that can
+		}
+		return smaller
+	}
+	beyond := sort.Search(r.layout.Segments, func(segments int) bool {
+		l := layout(max(segments, 1))
+		return l.RegionSize() > room
+	})
+	r.layout = layout(max(required, beyond-1))
+}
+
+// controlBytes is what the region needs beside its segments.
+func (r *hostedRegion) controlBytes() int64 {
+	return r.layout.ControlSize() + memseg.DoorbellSize(r.layout.Subpartitions)
+}
+
+// queueBytes is the part of the region that is backed from the beginning: header
+// and queues. Markers are backed together with their segments.
+func (r *hostedRegion) queueBytes() int64 {
+	return (r.layout.MarkerOffset(0) + minSegmentSize - 1) / minSegmentSize * minSegmentSize
+}
+
+func (r *hostedRegion) createGrant(required int) error {
+	grant, err := r.server.pool.CreateGrant(pool.GrantSpec{Required: required, Max: max(r.layout.Segments, required)}, r)
+	if errors.Is(err, pool.ErrInsufficientBuffers) {
+		return &sentinelError{err, shuffle.ErrInsufficientBuffers}
+	}
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.grant = grant
+	r.segments = pool.NewSegmentSet(r.layout.Segments)
+	return nil
+}
+
+// createMemory makes the shared objects and backs what is needed at once.
+func (r *hostedRegion) createMemory() (err error) {
+	name := "shuffled-partition-" + r.spec.ID.String()
+	if r.memfd, err = memseg.CreateMemfd(name, r.layout.RegionSize()); err != nil {
+		return err
+	}
+	if r.doorbell, err = memseg.CreateMemfd("shuffled-doorbell", memseg.DoorbellSize(r.layout.Subpartitions)); err != nil {
+		return err
+	}
+	if err = r.server.commit(r.memfd, 0, r.queueBytes()); err != nil {
+		return err
+	}
+	if err = r.doorbell.Commit(0, r.doorbell.Size()); err != nil {
+		return err
+	}
+	if err = r.memfd.WriteAt(r.layout.EncodeHeader(), 0); err != nil {
+		return err
+	}
+	if r.server.config.Isolation == DefaultIsolation {
+		if err = r.memfd.SealSeals(); err != nil {
+			return err
+		}
+	}
+	if err = r.doorbell.SealSeals(); err != nil {
+		return err
+	}
+	if r.control, err = r.memfd.Map(memseg.ReadOnly, r.queueBytes()); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.size = r.grant.Size()
+	r.asked = min(r.grant.Spec().Required, maxFirstGrant)
+	r.request()
+	_, err = r.handOver(maxFirstGrant)
+	r.asked = 0 // what is still wished for stays in stock until the producer asks
+	return err
+}
+
+// Drop implements shuffle.PartitionHost.
+func (r *hostedRegion) Drop(producerMaps bool) { r.free(producerMaps) }
+
+// free gives everything back. With punch, also the memory of the segments, which
+// the producer still has mapped.
+func (r *hostedRegion) free(punch bool) {
+	r.mu.Lock()
+	if r.dropped {
+		r.mu.Unlock()
+		return
+	}
+	r.server.statistics.ended(r.readStats())
+	r.dropped = true
+	grant := r.grant
+	if r.control != nil {
+		_ = r.control.Close()
+	}
+	if r.memfd != nil {
+		if punch {
+			start := r.layout.SegmentOffset(0)
+			_ = r.memfd.Punch(start, r.memfd.Size()-start)
+		}
+		_ = r.memfd.Close()
+	}
+	if r.doorbell != nil {
+		_ = r.doorbell.Close()
+	}
+	r.mu.Unlock()
+
+	if grant != nil {
+		grant.Reclaim()
+	}
+	if r.use != (account{}) {
+		r.server.ledger.release(r.uid, r.use)
+	}
+	r.server.mu.Lock()
+	delete(r.server.regions, r.layout.Epoch)
+	r.server.mu.Unlock()
+}

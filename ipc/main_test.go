@@ -1,0 +1,100 @@
+package ipc
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// openFDs counts the descriptors of this process.
+func openFDs(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// checkFDs fails the test if it ends with other descriptors open than it began
+// with. It must be called before anything that opens some.
+func checkFDs(t testing.TB) {
+	t.Helper()
+	// The runtime opens its poller's descriptors on first use.
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.NoError(t, w.Close())
+	before := openFDs(t)
+	t.Cleanup(func() { require.Equal(t, before, openFDs(t), "open file descriptors") })
+}
+
+// newPair returns both ends of a connection, which the end of the test closes.
+func newPair(t testing.TB) (a, b *Conn) {
+	t.Helper()
+	a, b, err := Pair()
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+	})
+	return a, b
+}
+
+// newRawPair returns a Conn and the bare socket of its peer, for packets that no
+// Conn would send.
+func newRawPair(t testing.TB) (c *Conn, peer int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	c, err = NewConnFD(fds[0])
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, c.Close())
+		_ = unix.Close(fds[1]) // tests may have closed it
+	})
+	return c, fds[1]
+}
+
+// newFile returns a descriptor of a file in memory with these contents.
+func newFile(t testing.TB, contents string) int {
+	t.Helper()
+	fd, err := unix.MemfdCreate("ipc-test", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	_, err = unix.Pwrite(fd, []byte(contents), 0)
+	require.NoError(t, err)
+	return fd
+}
+
+// newFiles returns n descriptors of one file, closed at the end of the test.
+func newFiles(t testing.TB, n int) []int {
+	t.Helper()
+	fds := FDs{newFile(t, "shared")}
+	for len(fds) < n {
+		fds = append(fds, dup(t, fds[0]))
+	}
+	t.Cleanup(fds.Close)
+	return fds
+}
+
+// dup returns another descriptor of a file, which the caller closes.
+func dup(t testing.TB, fd int) int {
+	t.Helper()
+	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	require.NoError(t, err)
+	return copied
+}
+
+// contents reads what a descriptor's file holds.
+func contents(t testing.TB, fd int) string {
+	t.Helper()
+	buf := make([]byte, 64)
+	n, err := unix.Pread(fd, buf, 0)
+	require.NoError(t, err)
+	return string(buf[:n])
+}

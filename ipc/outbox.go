@@ -1,0 +1,238 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"shuffled/shuffle"
+)
+
+// An Outbox sends messages on a Conn from a bounded queue, so that a peer that
+// does not read cannot hold up whoever has something to tell it. A peer that
+// lets the queue fill up loses its connection.
+//
+// One goroutine, which Close and Shutdown wait for, does the sending. It takes
+// as long as the peer likes: a stopped peer is not a dead one as long as the
+// queue has room. Messages leave in the order in which they were posted. All
+// methods may be called from any number of goroutines.
+//
+// The first of these ends an Outbox: a full queue, an error of the socket,
+// Close, Shutdown. Then the messages that were not sent are dropped, their
+// descriptors closed and the Conn closed too, so that the session's Receive
+// returns; Err has the reason. Only when the peer has ended does the Conn stay
+// open, since Receive still finds there what the peer had sent; call Close after
+// it.
+type Outbox struct {
+	conn  *Conn
+	limit int
+	done  chan struct{} // closed when the sending goroutine has ended
+
+	mu       sync.Mutex
+	changed  sync.Cond // queue, draining or err; for the sending goroutine
+	queue    []parcel
+	bytes    int  // of the packets in the queue
+	draining bool // no more posts; the goroutine ends when the queue is empty
+	err      error
+}
+
+// maxOutboxBytes bounds the encoded messages in a queue, which could otherwise
+// each be of MaxMessageSize.
+const maxOutboxBytes = 4 << 20
+
+// errOutboxClosed is the reason of an Outbox that was closed.
+var errOutboxClosed = fmt.Errorf("outbox %w", shuffle.ErrClosed)
+
+// A parcel is an encoded message, or a function that makes one.
+type parcel struct {
+	name   string
+	packet []byte
+	fds    FDs
+	build  func() (proto.Message, FDs, error)
+}
+
+// NewOutbox starts an Outbox whose queue holds up to limit messages, at least 1,
+// and 4 MiB. The Conn is closed by it; until then anyone may receive from it.
+// The caller must call Close or Shutdown.
+func NewOutbox(conn *Conn, limit int) *Outbox {
+	o := &Outbox{conn: conn, limit: max(limit, 1), done: make(chan struct{})}
+	o.changed.L = &o.mu
+	go o.run()
+	return o
+}
+
+// Post queues a message and never blocks. The descriptors are the Outbox's from
+// now on, also when Post returns an error: they are closed when they were sent or
+// dropped. The message is encoded before Post returns and may be changed after.
+//
+// A message that Send would refuse is refused with the same error, which wraps
+// shuffle.ErrInvalidArgument, and changes nothing. A full queue ends the Outbox
+// with an error that wraps shuffle.ErrQuotaExceeded. After the end Post returns
+// the reason, and after Close or Shutdown shuffle.ErrClosed.
+func (o *Outbox) Post(msg proto.Message, fds ...int) error {
+	name := messageName(msg)
+	err := checkFDCount(len(fds))
+	var packet []byte
+	if err == nil {
+		packet, err = encodeMessage(nil, msg)
+	}
+	if err != nil {
+		FDs(fds).Close()
+		return fmt.Errorf("post %s: %w", name, err)
+	}
+	return o.post(parcel{name: name, packet: packet, fds: fds})
+}
+
+// PostFunc queues a message that is made when its turn to be sent has come, so
+// that a long queue holds no descriptors. The function is called by the sending
+// goroutine, or never if the Outbox ends before; it must not block and must not
+// call Close or Shutdown. The descriptors it returns are the Outbox's. A nil
+// message sends nothing; an error, or a message that Send would refuse, ends the
+// Outbox with it. Errors are those of Post otherwise.
+func (o *Outbox) PostFunc(build func() (proto.Message, FDs, error)) error {
+	return o.post(parcel{name: "message", build: build})
+}
+
+// post queues a parcel or drops it.
+func (o *Outbox) post(p parcel) error {
+	o.mu.Lock()
+	err, full := o.err, false
+	switch {
+	case err != nil:
+	case o.draining:
+		err = errOutboxClosed
+	case len(o.queue) >= o.limit:
+		err, full = fmt.Errorf("outbox is full, the peer does not read: got message %d, limit %d: %w",
+			len(o.queue)+1, o.limit, shuffle.ErrQuotaExceeded), true
+	case o.bytes+len(p.packet) > maxOutboxBytes:
+		err, full = fmt.Errorf("outbox is full, the peer does not read: got %d bytes, limit %d: %w",
+			o.bytes+len(p.packet), maxOutboxBytes, shuffle.ErrQuotaExceeded), true
+	default:
+		o.queue = append(o.queue, p)
+		o.bytes += len(p.packet)
+		o.changed.Signal()
+	}
+	o.mu.Unlock()
+	if full {
+		o.end(err)
+	}
+	if err != nil {
+		p.fds.Close()
+		return fmt.Errorf("post %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Err returns why the Outbox has ended, or nil as long as it runs. For any
+// number of goroutines, also after Close.
+func (o *Outbox) Err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// Close ends the Outbox at once, drops what was not sent, closes the Conn and
+// waits for the sending goroutine. It may be called again.
+func (o *Outbox) Close() {
+	o.end(errOutboxClosed)
+	<-o.done
+	_ = o.conn.Close()
+}
+
+// Shutdown takes no more messages, waits until those posted before are sent, and
+// closes. If ctx ends first, or the Outbox does, it drops the rest and returns
+// the reason.
+func (o *Outbox) Shutdown(ctx context.Context) error {
+	o.mu.Lock()
+	o.draining = true
+	o.changed.Signal()
+	o.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		o.end(fmt.Errorf("outbox has unsent messages, the peer does not read: %w", context.Cause(ctx)))
+		<-o.done
+	}
+	err := o.Err()
+	o.Close()
+	return err
+}
+
+// run sends what is queued, until the Outbox ends.
+func (o *Outbox) run() {
+	defer close(o.done)
+	for {
+		p, ok := o.next()
+		if !ok {
+			return
+		}
+		if err := o.deliver(p); err != nil {
+			o.end(err)
+		}
+	}
+}
+
+// next waits for the next parcel. It returns false when the Outbox has ended.
+func (o *Outbox) next() (parcel, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.queue) == 0 && o.err == nil && !o.draining {
+		o.changed.Wait()
+	}
+	if len(o.queue) == 0 {
+		return parcel{}, false
+	}
+	p := o.queue[0]
+	o.queue[0] = parcel{} // what it holds is not the queue's any more
+	o.queue = o.queue[1:]
+	o.bytes -= len(p.packet)
+	return p, true
+}
+
+// deliver sends one parcel and closes its descriptors.
+func (o *Outbox) deliver(p parcel) error {
+	if p.build != nil {
+		msg, fds, err := p.build()
+		defer fds.Close()
+		if err != nil {
+			return err
+		}
+		if msg == nil {
+			return nil
+		}
+		p.name, p.fds = messageName(msg), fds
+		if err = checkFDCount(len(fds)); err == nil {
+			p.packet, err = encodeMessage(nil, msg)
+		}
+		if err != nil {
+			return fmt.Errorf("send %s: %w", p.name, err)
+		}
+	}
+	defer p.fds.Close()
+	if err := o.conn.sendEncoded(p.packet, p.fds); err != nil {
+		return fmt.Errorf("send %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// end records why the Outbox has ended, unless it had already, drops the queue
+// and closes the Conn.
+func (o *Outbox) end(reason error) {
+	o.mu.Lock()
+	if o.err == nil {
+		o.err = reason
+	}
+	dropped := o.queue
+	o.queue, o.bytes = nil, 0
+	o.changed.Signal()
+	o.mu.Unlock()
+	for _, p := range dropped {
+		p.fds.Close()
+	}
+	if !errors.Is(reason, errPeerEnded) {
+		_ = o.conn.Close()
+	}
+}

@@ -1,0 +1,224 @@
+package ipc
+
+import (
+	"fmt"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// request asks the grant for what the producer has asked for and nobody has
+// promised yet. The lock is held.
+func (r *hostedRegion) request() {
+	need := r.asked - r.stock - r.wished
+	if need <= 0 || r.dropped || r.starved {
+		return
+	}
+	// What exceeds the maximum the grant would forget.
+	need = min(need, r.layout.Segments-r.handed-r.stock-r.wished-r.leaving)
+	if need <= 0 {
+		return
+	}
+	got := r.grant.Request(need)
+	r.stock += got
+	r.wished += need - got
+}
+
+// handOver takes up to limit segments out of the stock and backs them with
+// memory. If the kernel has none, they are still in stock. The lock is held.
+func (r *hostedRegion) handOver(limit int) ([]int, error) {
+	segments := r.segments.Take(min(r.stock, r.asked, limit))
+	if len(segments) == 0 {
+		return nil, nil
+	}
+	for _, span := range EncodeSegments(segments) {
+		if err := r.commit(int(span.First), int(span.Last)); err != nil {
+			r.uncommit(segments) // those before
+			_ = r.segments.Return(segments)
+			return nil, err
+		}
+	}
+	r.handed += len(segments)
+	r.asked -= len(segments)
+	r.stock -= len(segments)
+	return segments, nil
+}
+
+// commit backs segments and their markers.
+func (r *hostedRegion) commit(first, last int) error {
+	start, end := r.layout.SegmentOffset(first), r.layout.SegmentOffset(last+1)
+	if err := r.server.commit(r.memfd, start, end-start); err != nil {
+		return err
+	}
+	start, end = r.layout.MarkerOffset(first), r.layout.MarkerOffset(last+1)
+	return r.server.commit(r.memfd, start, end-start)
+}
+
+// want adds to what the producer has asked for.
+func (r *hostedRegion) want(count int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if limit := 2 * r.layout.Segments; count > limit-r.asked {
+		return fieldError("segments_wanted.count", count, fmt.Sprintf("at most %d with the %d outstanding ones", limit, r.asked), shuffle.ErrProtocol)
+	}
+	if r.dropped {
+		return nil
+	}
+	r.asked += count
+	r.request()
+	r.post()
+	return nil
+}
+
+// takeBack takes segments from the producer. Ones that it does not have are a
+// protocol violation.
+func (r *hostedRegion) takeBack(ranges []*controlpb.SegmentRange) error {
+	segments, err := DecodeSegments("segments_returned.segments", ranges, r.layout.Segments)
+	if err != nil {
+		return err
+	}
+	if err := r.unhand(segments); err != nil {
+		return err
+	}
+	r.recycle(len(segments))
+	return nil
+}
+
+// recycle gives n segments back to the grant, which were counted as leaving. The
+// lock is not held: the pool may call this region or others.
+func (r *hostedRegion) recycle(n int) {
+	_ = r.grant.Recycle(n) // refused only when the partition has ended meanwhile
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaving -= n
+	if need := r.asked - r.stock - r.wished; need > 0 {
+		r.request()
+		r.post()
+	}
+}
+
+// unhand counts segments as free, and gives their memory to the kernel.
+func (r *hostedRegion) unhand(segments []int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dropped {
+		return nil
+	}
+	if err := r.segments.Return(segments); err != nil {
+		return fmt.Errorf("segments_returned.segments: %w: %w", err, shuffle.ErrProtocol)
+	}
+	r.handed -= len(segments)
+	r.leaving += len(segments)
+	r.uncommit(segments)
+	return nil
+}
+
+// uncommit gives the memory of segments to the kernel, if the region lets it go.
+func (r *hostedRegion) uncommit(segments []int) {
+	if r.server.config.Isolation == StrictIsolation {
+		return
+	}
+	for _, span := range EncodeSegments(segments) {
+		start, end := r.layout.SegmentOffset(int(span.First)), r.layout.SegmentOffset(int(span.Last)+1)
+		if err := r.memfd.Punch(start, end-start); err != nil {
+			r.server.log.Warn("give memory back", "partition", r.spec.ID, "error", err)
+		}
+	}
+}
+
+// SizeChanged implements pool.GrantListener.
+func (r *hostedRegion) SizeChanged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.post()
+}
+
+// Granted implements pool.GrantListener.
+func (r *hostedRegion) Granted(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stock += n
+	r.wished -= n
+	r.post()
+}
+
+// start lets the producer hear of its pool; it has been told of the partition.
+func (r *hostedRegion) start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = true
+	r.post()
+}
+
+// post has the producer's session send an update when its turn comes: memory is
+// not backed before somebody is about to hear of it. The lock is held.
+func (r *hostedRegion) post() {
+	session := r.session.Load()
+	if !r.told || r.posted || r.dropped || session == nil {
+		return
+	}
+	r.posted = true
+	session.notifyFunc(r.update)
+}
+
+// update makes the notification of a new size and of segments that the producer
+// has asked for; nil if there is nothing to tell.
+func (r *hostedRegion) update() (*controlpb.ServerMessage, FDs, error) {
+	resized, excess := r.makeUpdate()
+	if excess > 0 {
+		r.recycle(excess)
+	}
+	if resized == nil {
+		return nil, nil, nil
+	}
+	return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PoolResized{PoolResized: resized}}, nil, nil
+}
+
+// makeUpdate also returns how many segments to give back to the pool: those in
+// stock for which the kernel has no memory, and those above the size.
+func (r *hostedRegion) makeUpdate() (resized *controlpb.PoolResized, excess int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.posted = false
+	if r.dropped {
+		return nil, 0
+	}
+	size := r.grant.Size()
+	r.request()
+	excess = max(0, min(r.stock, r.handed+r.stock-size))
+	r.stock -= excess
+	segments, err := r.handOver(maxGrantPerMessage)
+	if err != nil {
+		excess += r.stock
+		r.stock = 0
+		r.starve(err)
+	}
+	r.leaving += excess
+	if len(segments) == 0 && size == r.size {
+		return nil, excess
+	}
+	r.size = size
+	if r.stock > 0 && r.asked > 0 {
+		r.post()
+	}
+	return &controlpb.PoolResized{Epoch: r.layout.Epoch, PoolSize: uint32(size), Granted: EncodeSegments(segments)}, excess
+}
+
+// starve makes the region ask again after a while. The lock is held.
+func (r *hostedRegion) starve(err error) {
+	r.starved = true
+	s := r.server
+	s.statistics.commitFailed(s.log, r.spec.ID, err)
+	s.mu.Lock()
+	s.starved = append(s.starved, r)
+	s.mu.Unlock()
+}
+
+// retry asks again.
+func (r *hostedRegion) retry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starved = false
+	r.request()
+	r.post()
+}

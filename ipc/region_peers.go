@@ -1,0 +1,150 @@
+package ipc
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/memseg"
+	"shuffled/shuffle"
+)
+
+// producerMapped seals the region, if that is wanted, and opens it for consumers.
+func (r *hostedRegion) producerMapped() error {
+	if r.server.config.Isolation == StrictIsolation {
+		err := r.memfd.SealFutureWrite()
+		if err == nil {
+			err = r.memfd.SealSeals()
+		}
+		if err != nil && !errors.Is(err, memseg.ErrClosed) {
+			_ = r.hosted.Failed("its region cannot be sealed: " + err.Error())
+			return fmt.Errorf("partition %s: %w: %w", r.spec.ID, err, shuffle.ErrProtocol)
+		}
+	}
+	r.mappedAt.CompareAndSwap(0, r.server.config.Now().UnixNano())
+	return r.hosted.Mapped()
+}
+
+// producerClosed forgets the producer.
+func (r *hostedRegion) producerClosed(reason string) {
+	r.session.Store(nil)
+	r.hosted.ProducerClosed(reason)
+}
+
+// Attach implements shuffle.PartitionHost.
+func (r *hostedRegion) Attach(request *shuffle.SubpartitionRequest) {
+	channel := request.Consumer().(*hostedChannel)
+	if err := channel.prepare(r.layout.FirstOrdinal); err != nil {
+		if !errors.Is(err, memseg.ErrClosed) { // a closed gate is leaving already
+			request.Abort(err)
+		}
+		return
+	}
+	channel.gate.session.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) {
+		return r.inputReady(channel, request)
+	})
+	if producer := r.session.Load(); producer != nil {
+		producer.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) {
+			return r.consumerAttached(channel, request)
+		})
+	}
+	since := max(channel.asked, r.mappedAt.Load())
+	r.server.config.OnAttach(time.Duration(r.server.config.Now().UnixNano() - since))
+}
+
+// inputReady makes the consumer's notification. If its descriptors cannot be
+// made, the request ends with the reason.
+func (r *hostedRegion) inputReady(channel *hostedChannel, request *shuffle.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
+	fds, err := shareReadOnly(r.memfd, r.doorbell)
+	if err != nil {
+		if !errors.Is(err, memseg.ErrClosed) {
+			request.Abort(describeShortage(err))
+		}
+		return nil, nil, nil
+	}
+	return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_InputReady{InputReady: &controlpb.InputReady{
+		GateId: channel.gate.id, Channel: uint32(channel.index), PartitionId: r.spec.ID[:],
+		Subpartition: uint32(request.Subpartition()), Epoch: r.layout.Epoch, RegionSize: uint64(r.memfd.Size()),
+		DoorbellSize: uint64(r.doorbell.Size()),
+	}}}, fds, nil
+}
+
+// consumerAttached makes the producer's notification.
+func (r *hostedRegion) consumerAttached(channel *hostedChannel, request *shuffle.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
+	gate := channel.gate
+	fds, err := shareReadOnly(gate.memfd, gate.doorbell)
+	if err != nil {
+		if !errors.Is(err, memseg.ErrClosed) {
+			request.Abort(describeShortage(err))
+		}
+		return nil, nil, nil
+	}
+	return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_ConsumerAttached{ConsumerAttached: &controlpb.ConsumerAttached{
+		Epoch: r.layout.Epoch, Subpartition: uint32(request.Subpartition()), GateId: gate.id, Channel: uint32(channel.index),
+		Channels: uint32(gate.layout.Channels), GateRegionSize: uint64(gate.memfd.Size()), DoorbellSize: uint64(gate.doorbell.Size()),
+	}}}, fds, nil
+}
+
+// ConsumerDetached implements shuffle.PartitionHost.
+func (r *hostedRegion) ConsumerDetached(subpartition int, consumed bool, reason string) {
+	r.notifyProducer(&controlpb.ServerMessage{Body: &controlpb.ServerMessage_ConsumerDetached{ConsumerDetached: &controlpb.ConsumerDetached{
+		Epoch: r.layout.Epoch, Subpartition: uint32(subpartition), Consumed: consumed, Reason: cutMessage(reason),
+	}}})
+}
+
+// Ended implements shuffle.PartitionHost.
+func (r *hostedRegion) Ended(err error) {
+	r.notifyProducer(&controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionReleased{PartitionReleased: &controlpb.PartitionReleased{
+		Epoch: r.layout.Epoch, Error: EncodeError(err),
+	}}})
+}
+
+func (r *hostedRegion) notifyProducer(msg *controlpb.ServerMessage) {
+	if producer := r.session.Load(); producer != nil {
+		producer.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) { return msg, nil, nil })
+	}
+}
+
+// shareReadOnly returns descriptors for a peer that may read the region and ring
+// the doorbell.
+func shareReadOnly(region, doorbell *memseg.Memfd) (FDs, error) {
+	regionFD, err := region.ReopenReadOnly()
+	if err != nil {
+		return nil, err
+	}
+	doorbellFD, err := doorbell.Dup()
+	if err != nil {
+		_ = unix.Close(regionFD)
+		return nil, err
+	}
+	return FDs{regionFD, doorbellFD}, nil
+}
+
+// shareReadWrite returns descriptors for the owner of a region.
+func shareReadWrite(region, doorbell *memseg.Memfd) (FDs, error) {
+	regionFD, err := region.Dup()
+	if err != nil {
+		return nil, err
+	}
+	doorbellFD, err := doorbell.Dup()
+	if err != nil {
+		_ = unix.Close(regionFD)
+		return nil, err
+	}
+	return FDs{regionFD, doorbellFD}, nil
+}
+
+// asNotification adapts a function that makes a notification to an Outbox.
+func asNotification(build func() (*controlpb.ServerMessage, FDs, error)) func() (proto.Message, FDs, error) {
+	return func() (proto.Message, FDs, error) {
+		msg, fds, err := build()
+		if msg == nil || err != nil {
+			return nil, fds, err
+		}
+		return msg, fds, nil
+	}
+}

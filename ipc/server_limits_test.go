@@ -1,0 +1,139 @@
+package ipc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+func TestConfigOutsideItsRangeIsNamed(t *testing.T) {
+	for text, change := range map[string]func(c *Config){
+		"Memory is 0":                       func(c *Config) { c.Memory = 0 },
+		"Memory is -1":                      func(c *Config) { c.Memory = -1 },
+		"SegmentSize is 2048":               func(c *Config) { c.SegmentSize = 2048 },
+		"SegmentSize is 5000":               func(c *Config) { c.SegmentSize = 5000 },
+		"FloatingTarget is -1":              func(c *Config) { c.FloatingTarget = -1 },
+		"Isolation is 2":                    func(c *Config) { c.Isolation = 2 },
+		"Retention is -1ns":                 func(c *Config) { c.Retention = -1 },
+		"Limits.Partitions is -1":           func(c *Config) { c.Limits.Partitions = -1 },
+		"Limits.InputsPerGate is 1048577":   func(c *Config) { c.Limits.InputsPerGate = 1<<20 + 1 },
+		"Limits.MemoryPerUID is -5, want 1": func(c *Config) { c.Limits.MemoryPerUID = -5 },
+	} {
+		config := serverConfig()
+		change(&config)
+		_, err := NewServer(config)
+		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, text)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestLedgerNamesItsLimitsAndForgetsWhoHasNothing(t *testing.T) {
+	limits := Limits{PartitionsPerUID: 2, ControlMemory: 100}
+	l := newLedger(limits.withDefaults(0))
+	use := account{partitions: 1, control: 30, memory: 10}
+	require.NoError(t, l.reserve(1, use))
+	require.NoError(t, l.reserve(1, use))
+	err := l.reserve(1, use)
+	require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
+	require.ErrorContains(t, err, "limit PartitionsPerUID of the daemon: 2 in use and 1 more, limit 2")
+	require.NoError(t, l.reserve(2, use))
+	require.ErrorContains(t, l.reserve(3, use), "limit ControlMemory of the daemon: 90 in use and 30 more, limit 100")
+	require.Equal(t, account{partitions: 3, control: 90, memory: 30}, l.inUse())
+	l.release(2, use)
+	l.release(1, use)
+	l.release(1, use)
+	require.Equal(t, account{}, l.inUse())
+	require.Empty(t, l.perUID)
+}
+
+// Whatever step of a creation finds no descriptor, the answer says so and
+// nothing is left.
+func TestCreationWithoutDescriptorsNamesTheLimit(t *testing.T) {
+	s := startServer(t, serverConfig())
+	c := s.greet()
+	c.create(shuffle.NewPartitionID(), 1)                      // whatever is opened on first use
+	require.NotNil(t, c.ask(listMessage()).GetPartitionList()) // the daemon's copies are closed
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	lowest, err := unix.FcntlInt(uintptr(0), unix.F_DUPFD_CLOEXEC, 0) // the lowest free number
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(lowest))
+	restore := func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
+	defer restore()
+	for name, msg := range map[string]func() *controlpb.ClientMessage{
+		"partition": func() *controlpb.ClientMessage { return createMessage(shuffle.NewPartitionID(), 1) },
+		"gate":      func() *controlpb.ClientMessage { return openGateMessage(1) },
+	} {
+		for free := range uint64(4) { // region, doorbell, and a copy of each
+			require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(lowest) + free, Max: limit.Max}))
+			answer := c.ask(msg())
+			restore()
+			err := DecodeError(answer.GetError())
+			require.ErrorIs(t, err, shuffle.ErrQuotaExceeded, "%s with %d descriptors", name, free)
+			require.ErrorContains(t, err, "RLIMIT_NOFILE")
+			require.Len(t, s.Snapshot().Partitions, 1)
+			require.Zero(t, s.Snapshot().Gates)
+		}
+	}
+	require.NotNil(t, c.ask(createMessage(shuffle.NewPartitionID(), 1)).GetPartitionCreated())
+	c.leave()
+	s.requireIdle()
+}
+
+func TestPanicEndsOneSessionOnly(t *testing.T) {
+	config := serverConfig()
+	config.OnAttach = func(time.Duration) { panic("broken hook") }
+	s := startServer(t, config)
+	producer, consumer := s.greet(), s.greet()
+	id := shuffle.NewPartitionID()
+	created := producer.create(id, 1)
+	require.NotNil(t, producer.ask(mappedMessage(created.Epoch)).GetAck())
+	gate := consumer.openGate(1)
+	msg := addInputsMessage(gate, 0, id, 0)
+	msg.RequestId = 99
+	consumer.tell(msg)
+	for consumer.next() != nil {
+	}
+	<-consumer.served
+	require.NotNil(t, producer.note(func(m *controlpb.ServerMessage) bool { return m.GetConsumerDetached() != nil }))
+	require.NotNil(t, producer.ask(listMessage()).GetPartitionList())
+	producer.leave()
+	s.requireIdle()
+}
+
+func TestTotalsNeverGoBack(t *testing.T) {
+	attaches := 0
+	config := serverConfig()
+	config.OnAttach = func(latency time.Duration) {
+		require.GreaterOrEqual(t, latency, time.Duration(0))
+		attaches++
+	}
+	s := startServer(t, config)
+	before := s.Snapshot().Totals
+	for range 20 {
+		producer, consumer := s.greet(), s.greet()
+		id := shuffle.NewPartitionID()
+		created := producer.create(id, 1)
+		require.NotNil(t, producer.ask(mappedMessage(created.Epoch)).GetAck())
+		gate := consumer.openGate(1)
+		require.NotNil(t, consumer.ask(addInputsMessage(gate, 0, id, 0)).GetAck())
+		consumer.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil })
+		for range 3 {
+			now := s.Snapshot().Totals
+			require.GreaterOrEqual(t, now.PartitionsCreated, before.PartitionsCreated)
+			require.GreaterOrEqual(t, now.BytesOut, before.BytesOut)
+			require.GreaterOrEqual(t, now.ConsumerIdle, before.ConsumerIdle)
+			before = now
+		}
+		producer.leave()
+		consumer.leave()
+	}
+	s.requireIdle()
+	require.EqualValues(t, 20, s.Snapshot().Totals.PartitionsCreated)
+	require.Equal(t, 20, attaches)
+}

@@ -1,0 +1,259 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"time"
+	"unicode/utf8"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// outboxLimit is how many messages may wait for a client that does not read. A
+// gate of the largest size has one for each input at once.
+const outboxLimit = 1 << 18
+
+// A session is the daemon's side of one client's connection. Its goroutine alone
+// receives, handles messages one by one, and owns the maps; what other
+// goroutines have to say to the client goes through the outbox.
+type session struct {
+	server *Server
+	conn   *Conn
+	outbox *Outbox
+	who    shuffle.Principal
+	log    *slog.Logger
+
+	greeted    bool
+	partitions map[uint64]*hostedRegion // produced by this client, by epoch
+	gates      map[uint64]*hostedGate
+}
+
+// serveConn runs the session of a client to its end.
+func (s *Server) serveConn(conn *Conn) {
+	peer, err := conn.Peer()
+	if err != nil {
+		s.log.Warn("new client", "error", err)
+		_ = conn.Close()
+		return
+	}
+	session := &session{
+		server: s, conn: conn, outbox: NewOutbox(conn, outboxLimit),
+		who:        shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID},
+		log:        s.log.With("uid", peer.UID, "pid", peer.PID),
+		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate),
+	}
+	if err := session.admit(); err != nil {
+		session.refuse(err)
+		return
+	}
+	reason := session.run()
+	session.end(reason)
+	s.ledger.release(session.who.UID, account{connections: 1})
+}
+
+// admit counts the session, or refuses the peer.
+func (s *session) admit() error {
+	if !s.server.mayConnect(s.who) {
+		return fmt.Errorf("uid %d gid %d may not connect to this daemon: %w", s.who.UID, s.who.GID, shuffle.ErrPermission)
+	}
+	if err := s.server.ledger.reserve(s.who.UID, account{connections: 1}); err != nil {
+		return err
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if s.server.closed {
+		s.server.ledger.release(s.who.UID, account{connections: 1})
+		return fmt.Errorf("the daemon is %w", shuffle.ErrClosed)
+	}
+	s.server.sessions[s] = struct{}{}
+	return nil
+}
+
+// refuse tells the client why it has no session. The message answers no request:
+// it is about the connection.
+func (s *session) refuse(err error) {
+	s.log.Warn("client refused", "error", err)
+	s.server.statistics.reject(err)
+	s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
+	s.flushAndClose()
+}
+
+// flushAndClose sends what is queued, to a client that reads, and closes.
+func (s *session) flushAndClose() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.outbox.Shutdown(ctx)
+}
+
+// run handles messages until the connection ends, and returns why.
+func (s *session) run() (reason error) {
+	greeting := time.AfterFunc(s.server.config.HelloTimeout, func() {
+		s.log.Warn("client closed", "reason", "no hello in time")
+		_ = s.conn.Close()
+	})
+	defer greeting.Stop()
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Error("session panicked", "panic", r, "stack", string(debug.Stack()))
+			reason = fmt.Errorf("the daemon failed to handle a message")
+		}
+	}()
+	for {
+		msg := &controlpb.ClientMessage{}
+		fds, err := s.conn.Receive(msg)
+		if err != nil && !errors.Is(err, shuffle.ErrProtocol) {
+			if sent := s.outbox.Err(); sent != nil && !errors.Is(err, io.EOF) {
+				return sent
+			}
+			return err
+		}
+		if err != nil {
+			msg.Reset() // what was read of it means nothing
+		} else if err = fds.Expect(0, "message of a client"); err == nil {
+			err = s.handle(msg)
+		}
+		if s.greeted {
+			greeting.Stop()
+		}
+		if err == nil {
+			continue
+		}
+		if s.server.isClosed() {
+			return err // the client is to see the end of the connection
+		}
+		s.server.statistics.reject(err)
+		s.reply(msg.GetRequestId(), &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
+		if errors.Is(err, shuffle.ErrProtocol) || errors.Is(err, shuffle.ErrVersionMismatch) {
+			return err
+		}
+		s.log.Debug("request refused", "error", err)
+	}
+}
+
+// end gives up everything that the client had.
+func (s *session) end(reason error) {
+	cause := "its connection ended"
+	switch {
+	case errors.Is(reason, io.EOF):
+		s.log.Debug("client left")
+	case errors.Is(reason, shuffle.ErrClosed):
+		s.log.Debug("client closed", "reason", reason)
+	default:
+		cause = "the daemon closed its connection: " + reason.Error()
+		s.log.Warn("client closed", "reason", reason)
+	}
+	s.server.mu.Lock()
+	delete(s.server.sessions, s)
+	s.server.mu.Unlock()
+	for _, r := range s.partitions {
+		r.producerClosed("the producer is gone, " + cause)
+	}
+	for _, g := range s.gates {
+		for _, c := range g.channels {
+			if c != nil {
+				c.request.Vanish("the consumer is gone, " + cause)
+			}
+		}
+		g.free()
+	}
+	s.flushAndClose() // the last message may say why
+}
+
+// reply answers a request. Errors end the session through its Receive.
+func (s *session) reply(requestID uint64, msg *controlpb.ServerMessage, fds ...int) {
+	msg.RequestId = requestID
+	if err := s.outbox.Post(msg, fds...); err != nil && errors.Is(err, shuffle.ErrInvalidArgument) {
+		s.log.Error("answer cannot be sent", "error", err)
+	}
+}
+
+// acknowledge answers a request that has no other answer.
+func (s *session) acknowledge(requestID uint64) {
+	s.reply(requestID, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Ack{Ack: &controlpb.Ack{}}})
+}
+
+// notifyFunc queues a notification that is made when its turn comes. It is for
+// any goroutine, also with locks held.
+func (s *session) notifyFunc(build func() (*controlpb.ServerMessage, FDs, error)) {
+	_ = s.outbox.PostFunc(asNotification(build)) // an outbox that has ended has nobody to tell
+}
+
+// handle does what a message asks for. An error is the answer; one that wraps
+// shuffle.ErrProtocol ends the session.
+func (s *session) handle(msg *controlpb.ClientMessage) error {
+	if hello := msg.GetHello(); hello != nil {
+		return s.handleHello(msg.GetRequestId(), hello)
+	}
+	if !s.greeted {
+		return fieldError("client_message.body", messageName(msg), "hello as the first message", shuffle.ErrProtocol)
+	}
+	id := msg.GetRequestId()
+	switch body := msg.GetBody().(type) {
+	case *controlpb.ClientMessage_SegmentsWanted:
+		return s.handleSegmentsWanted(body.SegmentsWanted)
+	case *controlpb.ClientMessage_SegmentsReturned:
+		return s.handleSegmentsReturned(body.SegmentsReturned)
+	case *controlpb.ClientMessage_ClosePartition:
+		return s.handleClosePartition(body.ClosePartition)
+	case *controlpb.ClientMessage_CloseChannel:
+		return s.handleCloseChannel(body.CloseChannel)
+	}
+	if id == 0 {
+		return fieldError("client_message.request_id", 0, "a number above 0 with "+messageName(msg), shuffle.ErrProtocol)
+	}
+	switch body := msg.GetBody().(type) {
+	case *controlpb.ClientMessage_CreatePartition:
+		return s.handleCreatePartition(id, body.CreatePartition)
+	case *controlpb.ClientMessage_PartitionMapped:
+		return s.handlePartitionMapped(id, body.PartitionMapped)
+	case *controlpb.ClientMessage_FinishPartition:
+		return s.handleFinishPartition(id, body.FinishPartition)
+	case *controlpb.ClientMessage_FailPartition:
+		return s.handleFailPartition(id, body.FailPartition)
+	case *controlpb.ClientMessage_ReleasePartition:
+		return s.handleReleasePartition(id, body.ReleasePartition)
+	case *controlpb.ClientMessage_OpenGate:
+		return s.handleOpenGate(id, body.OpenGate)
+	case *controlpb.ClientMessage_AddInputs:
+		return s.handleAddInputs(id, body.AddInputs)
+	case *controlpb.ClientMessage_CloseGate:
+		return s.handleCloseGate(id, body.CloseGate)
+	case *controlpb.ClientMessage_ListPartitions:
+		return s.handleListPartitions(id, body.ListPartitions)
+	case *controlpb.ClientMessage_InspectPartition:
+		return s.handleInspectPartition(id, body.InspectPartition)
+	}
+	return fieldError("client_message.body", "a message that this version does not know", "one of "+versionRange(MinProtocolVersion, MaxProtocolVersion), shuffle.ErrProtocol)
+}
+
+func (s *session) handleHello(id uint64, m *controlpb.Hello) error {
+	if s.greeted {
+		return fieldError("client_message.body", "a second hello", "one", shuffle.ErrProtocol)
+	}
+	if name := m.GetClientName(); len(name) > shuffle.MaxNameLength || !utf8.ValidString(name) {
+		return fieldError("hello.client_name", fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d of UTF-8", shuffle.MaxNameLength), shuffle.ErrProtocol)
+	}
+	version, err := Negotiate(m.GetMinVersion(), m.GetMaxVersion(), MinProtocolVersion, MaxProtocolVersion)
+	if err != nil {
+		return err
+	}
+	s.greeted = true
+	if m.GetClientName() != "" {
+		s.log = s.log.With("client", m.GetClientName())
+	}
+	config := &s.server.config
+	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_HelloReply{HelloReply: &controlpb.HelloReply{
+		Version: version, Features: uint64(CommonFeatures(Features(m.GetFeatures()), SupportedFeatures)),
+		BootId: s.server.bootID[:], DaemonVersion: config.Version,
+		Limits: &controlpb.Limits{
+			SegmentSize: uint32(config.SegmentSize), TotalSegments: uint64(config.Memory / int64(config.SegmentSize)),
+			MaxPartitions: uint32(config.Limits.Partitions), MaxInputsPerGate: uint32(config.Limits.InputsPerGate),
+		},
+	}}})
+	return nil
+}

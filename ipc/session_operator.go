@@ -1,0 +1,113 @@
+package ipc
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// Rows of the operator's answers, so that they fit a message.
+const (
+	maxListRows       = 150
+	maxInspectRows    = 1024
+	maxFailureInLists = 256
+)
+
+func (s *session) handleListPartitions(requestID uint64, m *controlpb.ListPartitions) error {
+	after := m.GetAfter()
+	if len(after) != 0 && len(after) != len(shuffle.PartitionID{}) {
+		return fieldError("list_partitions.after", fmt.Sprintf("%d bytes", len(after)), "0 or 16", shuffle.ErrInvalidArgument)
+	}
+	size := int(min(m.GetPageSize(), maxListRows))
+	if size == 0 {
+		size = maxListRows
+	}
+	var id shuffle.PartitionID
+	copy(id[:], after)
+	rows, more := s.server.partitions.Page(id, size, s.operator())
+	list := &controlpb.PartitionList{More: more}
+	for i := range rows {
+		row := &rows[i]
+		row.Host.(*hostedRegion).fillIn(&row.PartitionInfo)
+		m := encodePartitionInfo(&row.PartitionInfo)
+		if text := m.Failure; len(text) > maxFailureInLists {
+			m.Failure = strings.ToValidUTF8(text[:maxFailureInLists], "")
+		}
+		list.Partitions = append(list.Partitions, m)
+	}
+	s.reply(requestID, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionList{PartitionList: list}})
+	return nil
+}
+
+// operator lets root and the daemon's own user see everything, and others what
+// they may read.
+func (s *session) operator() shuffle.Principal {
+	if s.who.UID == uint32(os.Geteuid()) {
+		return shuffle.Principal{UID: 0}
+	}
+	return s.who
+}
+
+func (s *session) handleInspectPartition(id uint64, m *controlpb.InspectPartition) error {
+	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	if err != nil {
+		return fmt.Errorf("inspect_partition.partition_id: %w", err)
+	}
+	row, err := s.server.partitions.Row(partition, s.operator(), maxInspectRows)
+	if err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	row.Host.(*hostedRegion).fillIn(&row.PartitionInfo)
+	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: encodePartitionInfo(&row.PartitionInfo)}})
+	return nil
+}
+
+// encodePartitionInfo writes a row for the socket.
+func encodePartitionInfo(i *shuffle.PartitionInfo) *controlpb.PartitionInfo {
+	m := &controlpb.PartitionInfo{
+		PartitionId: i.ID[:], Attempt: i.Attempt, Name: i.Name, Type: uint32(i.Type), State: i.State,
+		Subpartitions: uint32(i.Subpartitions), PoolRequired: uint32(i.PoolRequired), PoolMax: uint32(i.PoolMax),
+		PoolSize: uint32(i.PoolSize), SegmentsHeld: uint32(i.SegmentsHeld), BytesOut: i.BytesOut, BuffersOut: i.BuffersOut,
+		BackPressuredNs: uint64(i.BackPressured), ProducerPid: uint32(i.Producer.PID), ProducerUid: i.Producer.UID,
+		ProducerGid: i.Producer.GID, ProducerAttached: i.ProducerAttached, Failure: cutMessage(i.Failure),
+		CreatedUnixNano: i.Created.UnixNano(), Records: i.Records, WakeUps: i.WakeUps,
+	}
+	for _, s := range i.SubpartitionInfo {
+		m.SubpartitionInfo = append(m.SubpartitionInfo, &controlpb.SubpartitionInfo{
+			Index: uint32(s.Index), State: s.State, BuffersPublished: s.BuffersPublished, BuffersReleased: s.BuffersReleased,
+			BytesOut: s.BytesOut, ConsumerPid: uint32(s.Consumer.PID), ConsumerUid: s.Consumer.UID, ConsumerGid: s.Consumer.GID,
+			GateId: s.GateID, Channel: uint32(s.Channel),
+		})
+	}
+	return m
+}
+
+// DecodePartitionInfo reads a row that a daemon sent. An id of a wrong length is
+// shuffle.ErrProtocol.
+func DecodePartitionInfo(m *controlpb.PartitionInfo) (shuffle.PartitionInfo, error) {
+	id, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	if err != nil {
+		return shuffle.PartitionInfo{}, fmt.Errorf("partition_info.partition_id: %w: %w", err, shuffle.ErrProtocol)
+	}
+	i := shuffle.PartitionInfo{
+		ID: id, Attempt: m.GetAttempt(), Name: m.GetName(), Type: shuffle.ResultPartitionType(m.GetType()), State: m.GetState(),
+		Subpartitions: int(m.GetSubpartitions()), Created: time.Unix(0, m.GetCreatedUnixNano()), Failure: m.GetFailure(),
+		Producer:         shuffle.Principal{UID: m.GetProducerUid(), GID: m.GetProducerGid(), PID: int32(m.GetProducerPid())},
+		ProducerAttached: m.GetProducerAttached(),
+		PoolRequired:     int(m.GetPoolRequired()), PoolMax: int(m.GetPoolMax()), PoolSize: int(m.GetPoolSize()),
+		SegmentsHeld: int(m.GetSegmentsHeld()), BytesOut: m.GetBytesOut(), BuffersOut: m.GetBuffersOut(), Records: m.GetRecords(),
+		BackPressured: time.Duration(m.GetBackPressuredNs()), WakeUps: m.GetWakeUps(),
+	}
+	for _, s := range m.GetSubpartitionInfo() {
+		i.SubpartitionInfo = append(i.SubpartitionInfo, shuffle.SubpartitionInfo{
+			Index: int(s.GetIndex()), State: s.GetState(), BuffersPublished: s.GetBuffersPublished(), BuffersReleased: s.GetBuffersReleased(),
+			BytesOut: s.GetBytesOut(), Consumer: shuffle.Principal{UID: s.GetConsumerUid(), GID: s.GetConsumerGid(), PID: int32(s.GetConsumerPid())},
+			GateID: s.GetGateId(), Channel: int(s.GetChannel()),
+		})
+	}
+	return i, nil
+}

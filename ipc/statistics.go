@@ -1,0 +1,310 @@
+package ipc
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"shuffled/memseg"
+	"shuffled/pool"
+	"shuffled/shuffle"
+)
+
+// A Snapshot is what an operator or a metrics exporter sees of a server at one
+// moment. Its totals never go back while the server lives.
+type Snapshot struct {
+	Version     string
+	BootID      [16]byte
+	Started     time.Time
+	Draining    bool
+	SegmentSize int
+
+	// Pool counts segments; Bytes of segments are those times SegmentSize.
+	Pool pool.NetworkStats
+	// ControlBytes is what queues, gates and doorbells take beside the segments.
+	ControlBytes int64
+	// BackedBytes is the memory that the kernel holds for all partition regions. In
+	// strict isolation it can exceed what the pool has handed out.
+	BackedBytes int64
+
+	Connections, Gates int
+	// Partitions has a row for each partition whose memory is held, without
+	// rows of its subpartitions, by rising id.
+	Partitions []shuffle.PartitionInfo
+
+	Totals Totals
+	// Rejects counts what clients were refused, by reason, such as
+	// "quota_exceeded"; see RejectReasons.
+	Rejects map[string]uint64
+}
+
+// Totals count since the server was started, ended partitions and gates
+// included.
+type Totals struct {
+	PartitionsCreated uint64
+	BytesOut          uint64
+	BuffersOut        uint64
+	Records           uint64
+	BackPressured     time.Duration
+	// ProducerWakeUps and ConsumerWakeUps count how often one slept and was woken.
+	ProducerWakeUps, ConsumerWakeUps uint64
+	// ConsumerIdle is how long gates slept.
+	ConsumerIdle time.Duration
+	// CommitFailures counts grants that the kernel had no memory for.
+	CommitFailures uint64
+}
+
+// regionStats are the counters of one partition.
+type regionStats struct {
+	bytes, buffers, records, backPressuredNs, wakeUps uint64
+}
+
+// notBefore makes counters that went back stay where they were.
+func (s regionStats) notBefore(last regionStats) regionStats {
+	return regionStats{
+		max(s.bytes, last.bytes), max(s.buffers, last.buffers), max(s.records, last.records),
+		max(s.backPressuredNs, last.backPressuredNs), max(s.wakeUps, last.wakeUps),
+	}
+}
+
+func (t *Totals) add(s regionStats) {
+	t.BytesOut += s.bytes
+	t.BuffersOut += s.buffers
+	t.Records += s.records
+	t.BackPressured += time.Duration(s.backPressuredNs)
+	t.ProducerWakeUps += s.wakeUps
+}
+
+// statistics are the counters of a server that outlive what they count.
+type statistics struct {
+	mu          sync.Mutex
+	totals      Totals // of what has ended
+	reported    Totals // by the last snapshot
+	rejects     map[string]uint64
+	lastWarning time.Time
+}
+
+func (s *statistics) partitionCreated() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.totals.PartitionsCreated++
+}
+
+func (s *statistics) ended(last regionStats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.totals.add(last)
+}
+
+func (s *statistics) gateEnded(g *hostedGate) {
+	wakeUps, idle, _ := g.readStats() // a gate that cannot be read counts nothing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.totals.ConsumerWakeUps += wakeUps
+	s.totals.ConsumerIdle += idle
+}
+
+// commitFailed counts a grant without memory, and says so once a second at most.
+func (s *statistics) commitFailed(log *slog.Logger, id shuffle.PartitionID, err error) {
+	s.mu.Lock()
+	s.totals.CommitFailures++
+	warn := time.Since(s.lastWarning) >= time.Second
+	if warn {
+		s.lastWarning = time.Now()
+	}
+	s.mu.Unlock()
+	if warn {
+		log.Warn("no memory for a grant", "partition", id, "error", err)
+	}
+}
+
+// rejectReasons gives each reason of a refusal its name in the statistics.
+var rejectReasons = []struct {
+	name     string
+	sentinel error
+}{
+	{"protocol", shuffle.ErrProtocol},
+	{"version_mismatch", shuffle.ErrVersionMismatch},
+	{"permission", shuffle.ErrPermission},
+	{"quota_exceeded", shuffle.ErrQuotaExceeded},
+	{"insufficient_buffers", shuffle.ErrInsufficientBuffers},
+	{"no_memory", shuffle.ErrNoMemory},
+	{"fenced", shuffle.ErrFenced},
+	{"already_exists", shuffle.ErrAlreadyExists},
+	{"already_consumed", shuffle.ErrAlreadyConsumed},
+	{"partition_not_found", shuffle.ErrPartitionNotFound},
+	{"partition_released", shuffle.ErrPartitionReleased},
+	{"partition_expired", shuffle.ErrPartitionExpired},
+	{"partition_failed", shuffle.ErrPartitionFailed},
+	{"producer_lost", shuffle.ErrProducerLost},
+	{"invalid_argument", shuffle.ErrInvalidArgument},
+	{"closed", shuffle.ErrClosed},
+	{"other", nil},
+}
+
+// RejectReasons returns the keys that Snapshot.Rejects can have.
+func RejectReasons() []string {
+	names := make([]string, len(rejectReasons))
+	for i, row := range rejectReasons {
+		names[i] = row.name
+	}
+	return names
+}
+
+// reject counts what a client was refused.
+func (s *statistics) reject(err error) {
+	name := "other"
+	for _, row := range rejectReasons {
+		if row.sentinel != nil && errors.Is(err, row.sentinel) {
+			name = row.name
+			break
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rejects == nil {
+		s.rejects = make(map[string]uint64)
+	}
+	s.rejects[name]++
+}
+
+// Snapshot looks at everything. It reads the words that producers and consumers
+// write in shared memory and believes nothing that they cannot be.
+func (s *Server) Snapshot() Snapshot {
+	use := s.ledger.inUse()
+	snapshot := Snapshot{
+		Version: s.config.Version, BootID: s.bootID, Started: s.started, Draining: s.draining.Load(),
+		SegmentSize: s.config.SegmentSize, Pool: s.pool.Stats(), ControlBytes: use.control,
+		Connections: use.connections, Gates: use.gates,
+	}
+	s.statistics.mu.Lock()
+	snapshot.Totals = s.statistics.totals
+	snapshot.Rejects = maps.Clone(s.statistics.rejects)
+	s.statistics.mu.Unlock()
+	for _, row := range s.partitions.Rows() {
+		r := row.Host.(*hostedRegion)
+		stats := r.fillIn(&row.PartitionInfo)
+		snapshot.Totals.add(stats)
+		snapshot.BackedBytes += r.backedBytes()
+		snapshot.Partitions = append(snapshot.Partitions, row.PartitionInfo)
+	}
+	slices.SortFunc(snapshot.Partitions, func(a, b shuffle.PartitionInfo) int {
+		return cmp.Or(bytes.Compare(a.ID[:], b.ID[:]), cmp.Compare(a.Attempt, b.Attempt))
+	})
+	s.mu.Lock()
+	for _, g := range s.gates {
+		wakeUps, idle, _ := g.readStats() // a gate that cannot be read counts nothing
+		snapshot.Totals.ConsumerWakeUps += wakeUps
+		snapshot.Totals.ConsumerIdle += idle
+	}
+	s.mu.Unlock()
+	snapshot.Totals = s.statistics.report(snapshot.Totals)
+	return snapshot
+}
+
+// report makes totals never go back: what ended between the two looks of a
+// snapshot was counted by neither.
+func (s *statistics) report(now Totals) Totals {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.reported
+	s.reported = Totals{
+		PartitionsCreated: max(now.PartitionsCreated, last.PartitionsCreated),
+		BytesOut:          max(now.BytesOut, last.BytesOut), BuffersOut: max(now.BuffersOut, last.BuffersOut),
+		Records: max(now.Records, last.Records), BackPressured: max(now.BackPressured, last.BackPressured),
+		ProducerWakeUps: max(now.ProducerWakeUps, last.ProducerWakeUps),
+		ConsumerWakeUps: max(now.ConsumerWakeUps, last.ConsumerWakeUps),
+		ConsumerIdle:    max(now.ConsumerIdle, last.ConsumerIdle), CommitFailures: max(now.CommitFailures, last.CommitFailures),
+	}
+	return s.reported
+}
+
+func (r *hostedRegion) backedBytes() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dropped {
+		return 0
+	}
+	n, _ := r.memfd.BackedBytes()
+	return n
+}
+
+// fillIn adds what the region knows to a row of the registry. It returns the
+// counters as far as they are not among those of ended partitions.
+func (r *hostedRegion) fillIn(info *shuffle.PartitionInfo) regionStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stats := r.readStats()
+	info.BytesOut, info.BuffersOut, info.Records = stats.bytes, stats.buffers, stats.records
+	info.BackPressured, info.WakeUps = time.Duration(stats.backPressuredNs), stats.wakeUps
+	info.PoolRequired, info.PoolMax = r.grant.Spec().Required, r.layout.Segments
+	info.PoolSize, info.SegmentsHeld = r.size, r.handed
+	if r.dropped {
+		return regionStats{}
+	}
+	if r.mappedAt.Load() == 0 {
+		return stats
+	}
+	for i := range info.SubpartitionInfo {
+		row := &info.SubpartitionInfo[i]
+		queue, err := memseg.ReadQueueStats(r.control, &r.layout, row.Index)
+		if err != nil {
+			return stats
+		}
+		row.BuffersPublished, row.BytesOut = queue.Published, queue.Bytes
+		if row.State == "consumed" {
+			row.BuffersReleased = queue.Published
+		} else if row.GateID != 0 {
+			row.BuffersReleased = min(r.server.released(row.GateID, row.Channel, r.layout.FirstOrdinal), queue.Published)
+		}
+	}
+	return stats
+}
+
+// released reads how far a channel of a gate has released.
+func (s *Server) released(gate uint64, channel int, firstOrdinal uint64) (n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.gates[gate]; g != nil {
+		n, _ = g.released(channel, firstOrdinal) // a gate that cannot be read shows 0
+	}
+	return n
+}
+
+func (g *hostedGate) released(channel int, firstOrdinal uint64) (n uint64, err error) {
+	defer memseg.GuardFaults("read gate", &err)()
+	return memseg.NewChannelWords(g.words, &g.layout, channel).Released.Load() - firstOrdinal, nil
+}
+
+// readStats looks at the counters of the partition. The lock is held.
+func (r *hostedRegion) readStats() regionStats {
+	if r.dropped || r.control == nil || r.mappedAt.Load() == 0 {
+		return r.last
+	}
+	now := regionStats{}
+	words, err := memseg.ReadPartitionStats(r.control)
+	for i := 0; err == nil && i < r.layout.Subpartitions; i++ {
+		var queue memseg.QueueStats
+		queue, err = memseg.ReadQueueStats(r.control, &r.layout, i)
+		now.bytes += queue.Bytes
+		now.buffers += queue.Buffers
+	}
+	if err != nil {
+		return r.last
+	}
+	now.records, now.backPressuredNs, now.wakeUps = words.Records, words.BackPressuredNs, words.WakeUps
+	r.last = now.notBefore(r.last)
+	return r.last
+}
+
+// readStats looks at the counters of the gate.
+func (g *hostedGate) readStats() (wakeUps uint64, idle time.Duration, err error) {
+	defer memseg.GuardFaults("read gate", &err)()
+	words := memseg.NewGateWords(g.words)
+	return words.WakeUps.Load(), max(time.Duration(words.IdleNs.Load()), 0), nil
+}
