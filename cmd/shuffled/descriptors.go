@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// raiseDescriptorLimit raises the soft limit of open files to the hard one and
+// returns it: a partition takes two descriptors, and so does a gate.
+func raiseDescriptorLimit() (uint64, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("read RLIMIT_NOFILE: %w", err)
+	}
+	if limit.Cur == limit.Max {
+		return limit.Cur, nil
+	}
+	raised := unix.Rlimit{Cur: limit.Max, Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
+		return limit.Cur, fmt.Errorf("raise RLIMIT_NOFILE from %d to %d: %w", limit.Cur, limit.Max, err)
+	}
+	return limit.Max, nil
+}
+
+// reservedDescriptors are kept for what is no client's: monitoring, profiles,
+// and descriptors on their way to a client.
+const reservedDescriptors = 64
+
+// clientDescriptors returns how many of all descriptors clients may take.
+func clientDescriptors(all uint64) int {
+	return int(min(max(all-min(all, reservedDescriptors), all/2), maxCount))
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"shuffled/client"
+	"shuffled/shuffle"
+)
+
+// runList is the command list.
+func runList(p process) error {
+	o := newOperatorOptions()
+	rest, err := o.settings().load(p.args, p.environ)
+	if err != nil {
+		return err
+	}
+	if err := noArguments(rest); err != nil {
+		return err
+	}
+	return o.ask(func(ctx context.Context, c *client.Client) error {
+		partitions, err := c.List(ctx)
+		if err != nil {
+			return err
+		}
+		if o.output == "json" {
+			rows := []partitionJSON{} // an empty list is [], not null
+			for i := range partitions {
+				rows = append(rows, newPartitionJSON(&partitions[i]))
+			}
+			return writeJSON(p.stdout, rows)
+		}
+		return writePartitionTable(p.stdout, partitions)
+	})
+}
+
+// writePartitionTable writes a line for each partition. The name is last, since
+// it may hold spaces.
+func writePartitionTable(w io.Writer, partitions []shuffle.PartitionInfo) error {
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tATTEMPT\tTYPE\tSTATE\tSUBPARTITIONS\tSEGMENTS\tPOOL\tBYTES\tBUFFERS\tRECORDS\tBACK-PRESSURED\tPID\tUID\tATTACHED\tNAME")
+	for i := range partitions {
+		p := &partitions[i]
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\n",
+			p.ID, p.Attempt, p.Type, p.State, p.Subpartitions, p.SegmentsHeld, p.PoolSize, p.BytesOut, p.BuffersOut, p.Records,
+			seconds(p.BackPressured), pidText(p.Producer.PID), p.Producer.UID, yesNo(p.ProducerAttached), displayName(p.Name))
+	}
+	return table.Flush()
+}
+
+// seconds shows a time in one unit, so that a column sorts.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func helpList(w io.Writer) {
+	fmt.Fprint(w, `Usage: shuffled list [flags]
+
+Shows the result partitions of a running daemon that this user may read: all of
+them for root and for the daemon's own user. A partition that has ended is shown
+while somebody still has its memory.
+
+Columns: ID and ATTEMPT; TYPE; STATE (created, running, finished, then consumed,
+failed, released, expired, lost or fenced); SUBPARTITIONS; SEGMENTS it has and
+POOL, how many it may have now; BYTES and BUFFERS handed over; RECORDS by the
+producer's count; BACK-PRESSURED, the time it waited for segments; PID and UID of
+the producer and whether it is ATTACHED; NAME.
+`)
+	newOperatorOptions().settings().printHelp(w)
+	fmt.Fprint(w, `
+Examples:
+  shuffled list
+  shuffled list -o json | jq '.[] | select(.state == "running") | .name'
+
+Exit code: 0 success, 1 the daemon is not running or refused, 2 bad command line.
+`)
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"shuffled/ipc"
+	"shuffled/shuffle"
+)
+
+// Metrics are what /metrics shows. Names and labels are an interface: they only
+// ever get more. Every label has a fixed set of values.
+type metrics struct {
+	registry *prometheus.Registry
+	attach   prometheus.Histogram
+}
+
+// newMetrics returns a registry with everything that is known before there is a
+// server.
+func newMetrics(degradations []degradation, budget memoryBudget) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		attach: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "shuffled_attach_seconds",
+			Help:    "Time from when both a consumer had asked and its producer was there until both were told of each other.",
+			Buckets: prometheus.ExponentialBuckets(10e-6, 4, 10), // 10 us to 2.6 s
+		}),
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "shuffled_build_info", Help: "1, labelled with what the daemon was built from.",
+	}, []string{"version", "goversion"})
+	build.WithLabelValues(programVersion(), runtime.Version()).Set(1)
+	degraded := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "shuffled_degraded", Help: "1 if the host lacks something without which the daemon does less than it could; the log says what.",
+	}, []string{"reason"})
+	for _, d := range degradations {
+		degraded.WithLabelValues(d.reason).Set(oneIf(d.active))
+	}
+	m.registry.MustRegister(build, degraded, m.attach,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if budget.limit > 0 {
+		limit := prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "shuffled_memory_limit_bytes", Help: "Limit of the memory cgroup that shared memory is charged to, at start; absent if there is none.",
+		})
+		limit.Set(float64(budget.limit))
+		m.registry.MustRegister(limit)
+	}
+	return m
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// attached is an ipc.Config's OnAttach.
+func (m *metrics) attached(latency time.Duration) { m.attach.Observe(latency.Seconds()) }
+
+// watch adds what a server counts. Each scrape looks at it once.
+func (m *metrics) watch(server interface{ Snapshot() ipc.Snapshot }) {
+	m.registry.MustRegister(snapshotCollector{server.Snapshot})
+}
+
+// A snapshotCollector makes metrics of a server's snapshot at each scrape.
+type snapshotCollector struct {
+	snapshot func() ipc.Snapshot
+}
+
+var (
+	descPartitions = describe("shuffled_partitions",
+		"Partitions whose memory is held, by type and state; the states from consumed on have ended and are still mapped by somebody.", "type", "state")
+	descSegments = describe("shuffled_segments",
+		"Segments of the budget: free and granted add up to it. promised is what the partitions require, granted or not.", "state")
+	descSegmentSize = describe("shuffled_segment_size_bytes", "Size of a segment.")
+	descShmBytes    = describe("shuffled_shm_bytes",
+		"Shared memory: free and granted add up to -memory. control is for queues and gates beside it; "+
+			"backed is what the kernel holds for partitions, their queues included.", "state")
+	descConnections = describe("shuffled_connections", "Clients connected.")
+	descGates       = describe("shuffled_gates", "Input gates open.")
+	descDraining    = describe("shuffled_draining", "1 while the daemon takes nothing new because it is stopping.")
+	descCreated     = describe("shuffled_partitions_created_total", "Partitions created.")
+	descBytes       = describe("shuffled_bytes_total", "Bytes of finished buffers that producers handed over, for each subpartition.")
+	descBuffers     = describe("shuffled_buffers_total", "Data buffers that producers handed over, for each subpartition.")
+	descRecords     = describe("shuffled_records_total", "Records that producers have emitted, by their own count.")
+	descPressured   = describe("shuffled_back_pressured_seconds_total", "Time that producers waited for free segments.")
+	descIdle        = describe("shuffled_consumer_idle_seconds_total", "Time that gates waited for data.")
+	descWakeUps     = describe("shuffled_wakeups_total", "How often a producer or a consumer slept and was woken.", "side")
+	descCommit      = describe("shuffled_commit_failures_total", "Grants of segments for which the kernel had no memory.")
+	descRejects     = describe("shuffled_admission_rejects_total", "What clients asked for and were refused.", "reason")
+	descFailed      = describe("shuffled_inputs_failed_total", "Inputs of gates that ended without end-of-partition, by what became of the partition.", "reason")
+	descProtocol    = describe("shuffled_protocol_errors_total", "Messages that the protocol does not allow; each ended its client's connection.")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// inputReasons are the reasons for refusing that are about inputs.
+var inputReasons = map[string]bool{
+	"partition_not_found": true, "partition_released": true, "partition_expired": true, "partition_failed": true, "producer_lost": true,
+}
+
+const protocolReason = "protocol"
+
+// Describe implements prometheus.Collector.
+func (c snapshotCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descPartitions, descSegments, descSegmentSize, descShmBytes, descConnections, descGates, descDraining, descCreated, descBytes,
+		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descFailed, descProtocol,
+	} {
+		descs <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.snapshot()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+
+	type kind struct{ typ, state string }
+	partitions := make(map[kind]int)
+	for typ := shuffle.Pipelined; typ.Validate() == nil; typ++ {
+		for state := shuffle.PartitionCreated; state <= shuffle.PartitionFenced; state++ {
+			partitions[kind{typ.String(), state.String()}] = 0
+		}
+	}
+	for i := range s.Partitions {
+		partitions[kind{s.Partitions[i].Type.String(), s.Partitions[i].State}]++
+	}
+	for k, n := range partitions {
+		gauge(descPartitions, float64(n), k.typ, k.state)
+	}
+
+	size := float64(s.SegmentSize)
+	gauge(descSegments, float64(s.Pool.Available), "free")
+	gauge(descSegments, float64(s.Pool.Used), "granted")
+	gauge(descSegments, float64(s.Pool.Required), "promised")
+	gauge(descSegmentSize, size)
+	gauge(descShmBytes, float64(s.Pool.Available)*size, "free")
+	gauge(descShmBytes, float64(s.Pool.Used)*size, "granted")
+	gauge(descShmBytes, float64(s.ControlBytes), "control")
+	gauge(descShmBytes, float64(s.BackedBytes), "backed")
+	gauge(descConnections, float64(s.Connections))
+	gauge(descGates, float64(s.Gates))
+	gauge(descDraining, oneIf(s.Draining))
+
+	counter(descCreated, float64(s.Totals.PartitionsCreated))
+	counter(descBytes, float64(s.Totals.BytesOut))
+	counter(descBuffers, float64(s.Totals.BuffersOut))
+	counter(descRecords, float64(s.Totals.Records))
+	counter(descPressured, s.Totals.BackPressured.Seconds())
+	counter(descIdle, s.Totals.ConsumerIdle.Seconds())
+	counter(descWakeUps, float64(s.Totals.ProducerWakeUps), "producer")
+	counter(descWakeUps, float64(s.Totals.ConsumerWakeUps), "consumer")
+	counter(descCommit, float64(s.Totals.CommitFailures))
+	for _, reason := range ipc.RejectReasons() {
+		n := float64(s.Rejects[reason])
+		switch {
+		case reason == protocolReason:
+			counter(descProtocol, n)
+		case inputReasons[reason]:
+			counter(descFailed, n, reason)
+		default:
+			counter(descRejects, n, reason)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"shuffled/client"
+)
+
+// OperatorOptions are what the commands that ask a running daemon take.
+type operatorOptions struct {
+	socket string
+	output string
+}
+
+// operatorTimeout is how long the daemon may take to answer.
+const operatorTimeout = 10 * time.Second
+
+func newOperatorOptions() *operatorOptions {
+	return &operatorOptions{socket: defaultSocket, output: "table"}
+}
+
+func (o *operatorOptions) settings() settings {
+	socket := socketSetting(&o.socket, "Socket of the daemon.")
+	socket.group = "Flags"
+	return settings{
+		socket,
+		{name: "o", group: "Flags", arg: "FORMAT", value: choiceValue{&o.output, []string{"table", "json"}}, flagOnly: true,
+			help: "table, for people, or json, for programs. Columns and fields only ever get more."},
+	}
+}
+
+// dial connects to the daemon.
+func (o *operatorOptions) dial(ctx context.Context) (*client.Client, error) {
+	c, err := client.Dial(ctx, client.WithSocket(o.socket), client.WithName("shuffled"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
+		return nil, fmt.Errorf("the daemon is not running: %w", err)
+	}
+	return c, err
+}
+
+// ask connects and calls f with a limited time.
+func (o *operatorOptions) ask(f func(ctx context.Context, c *client.Client) error) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), operatorTimeout,
+		fmt.Errorf("the daemon did not answer within %v", operatorTimeout))
+	defer cancel()
+	c, err := o.dial(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(ctx, c), c.Close())
+}
+
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// displayName makes a name that some user chose fit for a terminal: one that is
+// empty is a dash, one with anything but plain graphic characters is quoted.
+func displayName(name string) string {
+	if name == "" {
+		return "-"
+	}
+	for _, r := range name {
+		if r == ' ' || r == '"' || r == '-' && len(name) == 1 || !strconv.IsGraphic(r) {
+			return strconv.QuoteToGraphic(name)
+		}
+	}
+	return name
+}
+
+// pidText shows a pid; 0 is one that this pid namespace does not have.
+func pidText(pid int32) string {
+	if pid == 0 {
+		return "-"
+	}
+	return strconv.Itoa(int(pid))
+}
+
+// displayText makes a text that a user chose fit for a line of a terminal.
+func displayText(text string) string {
+	for _, r := range text {
+		if !strconv.IsGraphic(r) {
+			return strconv.QuoteToGraphic(text)
+		}
+	}
+	return text
+}

@@ -1,0 +1,207 @@
+package torture
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"shuffled/client"
+	"shuffled/internal/daemontest"
+	"shuffled/memseg"
+	"shuffled/reader"
+	"shuffled/shuffle"
+	"shuffled/writer"
+)
+
+// dial connects within a test, until its end.
+func dial(t *testing.T, d *daemontest.Daemon) (context.Context, *client.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	t.Cleanup(cancel)
+	c, err := client.Dial(ctx, client.WithSocket(d.Socket))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
+	return ctx, c
+}
+
+// simplePlan is a producer of many records for one consumer.
+func simplePlan(holdAt uint64) *producerPlan {
+	return &producerPlan{
+		Partition: shuffle.NewPartitionID(), Streams: []stream{{Seed: 1, MaxSize: 1000}}, Records: 100_000,
+		Mode: emitting, Timeout: writer.FlushNever, FlushEvery: 100, HoldAt: holdAt,
+	}
+}
+
+// requireState waits until a partition is in a state: a worker's messages to the
+// daemon may be under way when it reports to the test.
+func requireState(t *testing.T, ctx context.Context, c *client.Client, id shuffle.PartitionID, state string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		info, err := c.Inspect(ctx, id)
+		return err == nil && info.State == state
+	}, daemontest.Patience, time.Millisecond)
+}
+
+func TestStoppedProducerStaysAttachedAndIsShown(t *testing.T) {
+	d := startDaemon(t)
+	ctx, c := dial(t, d)
+	plan := simplePlan(0)
+	w := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
+	w.waitFor(committed, ctx.Done())
+	requireState(t, ctx, c, plan.Partition, "running")
+	w.signal(unix.SIGSTOP)
+
+	// The consumer comes when the producer is stopped already, and gets all that
+	// was committed.
+	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: plan.Partition}}})
+	require.NoError(t, err)
+	got := uint64(0)
+	for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
+		require.NoError(t, err)
+		require.NoError(t, plan.Streams[0].check(rec, got))
+		if got++; got == w.committedRecords() {
+			break
+		}
+	}
+
+	info, err := c.Inspect(ctx, plan.Partition)
+	require.NoError(t, err)
+	require.Equal(t, "running", info.State)
+	require.True(t, info.ProducerAttached)
+	require.Equal(t, int32(w.pid()), info.Producer.PID)
+	require.Equal(t, "attached", info.SubpartitionInfo[0].State)
+	require.Equal(t, 1.0, d.Metrics()[`shuffled_partitions{state="running",type="PIPELINED_BOUNDED"}`])
+	require.True(t, w.running())
+
+	w.signal(unix.SIGCONT)
+	for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
+		require.NoError(t, err)
+		require.NoError(t, plan.Streams[0].check(rec, got))
+		got++
+	}
+	require.Equal(t, plan.Records, got)
+	require.NoError(t, gate.Close())
+	w.waitFor(done, ctx.Done())
+	require.Empty(t, w.last.Outcome.Error)
+}
+
+func TestEveryCommittedRecordSurvivesItsProducer(t *testing.T) {
+	d := startDaemon(t)
+	ctx, c := dial(t, d)
+	const holdAt = 100
+	for _, mode := range []string{emitting, reserving} {
+		plan := simplePlan(holdAt)
+		plan.Mode, plan.FlushEvery, plan.Records = mode, 1, 1000
+		gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: plan.Partition}}})
+		require.NoError(t, err)
+		w := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
+		w.waitFor(holding, ctx.Done())
+		require.Equal(t, uint64(holdAt-1), w.committedRecords())
+		require.Eventually(t, func() bool {
+			info, err := c.Inspect(ctx, plan.Partition)
+			return err == nil && info.SubpartitionInfo[0].State == "attached"
+		}, daemontest.Patience, time.Millisecond)
+		w.signal(unix.SIGKILL)
+		got := uint64(0)
+		for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
+			if err != nil {
+				require.ErrorIs(t, err, shuffle.ErrProducerLost)
+				break
+			}
+			require.NoError(t, plan.Streams[0].check(rec, got))
+			got++
+		}
+		require.GreaterOrEqual(t, got, uint64(holdAt-1), mode)
+		require.Less(t, got, uint64(holdAt+2), mode)
+		for range reader.Records(ctx, gate, shuffle.Bytes{}) {
+			require.Fail(t, "nothing comes after the error")
+		}
+		require.NoError(t, gate.Close())
+	}
+}
+
+func TestKilledDaemonEndsTheWaitsOfItsClients(t *testing.T) {
+	d := startDaemon(t)
+	ctx, c := dial(t, d)
+	mappings := memseg.LiveMappings()
+	id := shuffle.NewPartitionID()
+	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 2, BuffersPerChannel: 1, FloatingBuffers: 1})
+	require.NoError(t, err)
+	w, err := writer.New(p, shuffle.Bytes{}, writer.Forward[[]byte]())
+	require.NoError(t, err)
+	attached, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+	require.NoError(t, err)
+	waiting, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: shuffle.NewPartitionID()}}, Timeout: time.Hour})
+	require.NoError(t, err)
+	require.NoError(t, w.Emit(ctx, []byte("before")))
+	require.NoError(t, w.Flush())
+	b, err := attached.Next(ctx)
+	require.NoError(t, err)
+
+	waits := make(chan error, 3)
+	wait := func(f func() error) { go func() { waits <- f() }() }
+	wait(func() error { _, err := attached.Next(ctx); return err })
+	wait(func() error { _, err := waiting.Next(ctx); return err })
+	wait(func() error { // nobody reads subpartition 1
+		for {
+			if err := w.EmitTo(ctx, make([]byte, 8<<10), 1); err != nil {
+				return err
+			}
+		}
+	})
+	require.Eventually(t, func() bool { return !p.IsAvailable() }, daemontest.Patience, time.Millisecond)
+	d.Signal(unix.SIGKILL)
+	for range cap(waits) {
+		require.ErrorIs(t, <-waits, shuffle.ErrDaemonLost)
+	}
+	_, err = c.CreatePartition(ctx, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+	require.ErrorIs(t, err, shuffle.ErrDaemonLost)
+	_, err = c.List(ctx)
+	require.ErrorIs(t, err, shuffle.ErrDaemonLost)
+	require.Equal(t, "before", string(b.Bytes()[4:]), "what is held stays readable")
+	require.NoError(t, b.Release())
+
+	require.NoError(t, attached.Close())
+	require.NoError(t, waiting.Close())
+	require.NoError(t, w.Close())
+	require.NoError(t, c.Close())
+	require.Equal(t, mappings, memseg.LiveMappings())
+}
+
+func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
+	d := startDaemon(t)
+	ctx, _ := dial(t, d)
+	plan := simplePlan(0)
+	consumer := &consumerPlan{Inputs: []reader.Input{{Partition: plan.Partition}}, Streams: plan.Streams, PauseEvery: 1000}
+	reading := startWorker(t, "consumer", d.Socket, workerPlan{Consumer: consumer})
+	writing := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
+	_, c := dial(t, d)
+	require.Eventually(t, func() bool {
+		info, err := c.Inspect(ctx, plan.Partition)
+		return err == nil && info.SubpartitionInfo[0].BuffersReleased > 0
+	}, daemontest.Patience, time.Millisecond)
+	before := writing.committedRecords()
+	d.Signal(unix.SIGKILL)
+	d.Wait()
+	reading.waitFor(done, ctx.Done())
+	writing.waitFor(done, ctx.Done())
+	require.NoError(t, ctx.Err())
+	result := reading.result()
+	require.Greater(t, result.Records[0], before)
+	// A pause of half a second, on a busy machine, may end a wait; the end of the
+	// stream cannot be told to the daemon any more. Everything else must work.
+	for _, w := range []*worker{reading, writing} {
+		if end := w.last.Outcome.Error; end != "" {
+			require.Contains(t, end, shuffle.ErrDaemonLost.Error(), w.name)
+		}
+	}
+	if reading.last.Outcome.Error == "" {
+		require.Equal(t, []string{endOfPartition}, result.Ends)
+		require.Equal(t, plan.Records, result.Records[0])
+	}
+	require.Zero(t, reading.last.Outcome.Mappings)
+	require.Zero(t, writing.last.Outcome.Mappings)
+}
