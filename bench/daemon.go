@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"shuffled/client"
+	"shuffled/ipc"
+)
+
+// daemonMemory is how much memory a daemon of our own may hand out.
+const daemonMemory = 1 << 30
+
+// daemonPatience is how long a daemon may take to start, and to stop.
+const daemonPatience = 10 * time.Second
+
+// A daemon is a shuffled to run an exchange through.
+type daemon struct {
+	socket string
+	// what says where it runs, for display.
+	what string
+	// stop ends a daemon of our own.
+	stop func()
+}
+
+// findDaemon returns the daemon at socket, or starts one if that is empty: the
+// program shuffled from beside this one or from PATH, else a server within this
+// process.
+func findDaemon(ctx context.Context, socket string) (*daemon, error) {
+	if socket != "" {
+		return &daemon{socket: socket, what: "the one at " + socket, stop: func() {}}, nil
+	}
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return nil, fmt.Errorf("start daemon: %w: give the socket of a running one with -socket", err)
+	}
+	removeDir := func() { _ = os.RemoveAll(dir) }
+	d := &daemon{socket: filepath.Join(dir, "shuffled.sock")}
+	program, err := daemonProgram()
+	if err == nil {
+		err = d.startProgram(ctx, program)
+	} else {
+		err = d.startServer()
+	}
+	if err != nil {
+		removeDir()
+		return nil, fmt.Errorf("start daemon: %w", err)
+	}
+	stop := d.stop
+	d.stop = func() {
+		stop()
+		removeDir()
+	}
+	return d, nil
+}
+
+func daemonProgram() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), "shuffled")); err == nil {
+			return path, nil
+		}
+	}
+	return exec.LookPath("shuffled")
+}
+
+func (d *daemon) startProgram(ctx context.Context, program string) error {
+	var log bytes.Buffer
+	command := exec.Command(program, "serve", "-socket", d.socket, "-memory", fmt.Sprint(daemonMemory), "-metrics-address", "")
+	command.Stderr = &log
+	command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM, Setpgid: true} // Ctrl-C ends the workers first
+	if err := command.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	d.what = fmt.Sprintf("%s, process %d", program, command.Process.Pid)
+	d.stop = func() {
+		_ = command.Process.Signal(unix.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(daemonPatience):
+			_ = command.Process.Kill()
+			<-ended
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, daemonPatience, fmt.Errorf("%s did not listen within %v", program, daemonPatience))
+	defer cancel()
+	for {
+		c, err := client.Dial(ctx, client.WithSocket(d.socket), client.WithName("bench"))
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("%s ended: %w: %s", program, errors.Join(err), lastLine(log.String()))
+		case <-ctx.Done():
+			d.stop()
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func lastLine(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return lines[len(lines)-1]
+}
+
+func (d *daemon) startServer() error {
+	server, err := ipc.NewServer(ipc.Config{Memory: daemonMemory})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("unixpacket", d.socket)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(ctx, listener) // workers report a daemon that is gone
+	}()
+	d.what = "a server within this process"
+	d.stop = func() {
+		cancel()
+		<-served
+		_ = server.Close()
+	}
+	return nil
+}

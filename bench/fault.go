@@ -1,0 +1,31 @@
+package bench
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Fault is something that goes wrong on purpose in one worker, so that tests
+// can see it noticed.
+type Fault string
+
+const (
+	NoFault Fault = ""
+	// FlipByte has the first producer flip a bit of its thousandth record.
+	FlipByte Fault = "flip-byte"
+	// Miscount has the first consumer count one word too many.
+	Miscount Fault = "miscount"
+	// DieProducing and DieConsuming kill the first producer or consumer in the
+	// middle of its work.
+	DieProducing Fault = "die-producing"
+	DieConsuming Fault = "die-consuming"
+	// FailProducing has the first producer end with an error.
+	FailProducing Fault = "fail-producing"
+)
+
+// faultAfter is how many records go well before a fault.
+const faultAfter = 1000
+
+// die ends this process as a crash would.
+func die() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) }

@@ -1,0 +1,247 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"shuffled/client"
+	"shuffled/ipc"
+)
+
+// ErrDifferent is returned when a count through the shuffle is not the one made
+// without it.
+var ErrDifferent = errors.New("counts differ")
+
+// A WordCount counts words of files: producers read the files and emit words,
+// keyed by the word, and consumers count them; then one process counts without a
+// shuffle, and the two counts are compared.
+type WordCount struct {
+	// Input is the folder or file to read.
+	Input                string
+	Producers, Consumers int
+	// Embedded has all of it in this process, workers and daemon.
+	Embedded bool
+	// Socket is that of the daemon; a daemon is started if it is empty.
+	Socket   string
+	Launcher Launcher
+	// Top is how many of the most frequent words are shown.
+	Top int
+	// Out gets the result; Progress, unless nil, how far the run is.
+	Out, Progress io.Writer
+	Fault         Fault
+}
+
+// Run counts, compares and writes the result. The last line says that the counts
+// are identical. If they are not, Run shows the first differences and returns
+// ErrDifferent. It ends all workers before it returns.
+func (j *WordCount) Run(ctx context.Context) error {
+	files, err := ListInput(j.Input)
+	if err != nil {
+		return err
+	}
+	text := inputSize(files)
+	fmt.Fprintf(j.Out, "input: %s, %s of text in %s\n", plural(len(files), "file"), formatBytes(text), j.Input)
+	exchange := Exchange{Name: newExchangeName(), Producers: j.Producers, Consumers: j.Consumers}
+	results, err := j.shuffle(ctx, exchange, DealFiles(files, j.Producers), text)
+	if err != nil {
+		return err
+	}
+	counts, moved, shared := NewWordCounts(), int64(0), time.Duration(0)
+	var all []Span
+	for _, r := range results {
+		counts.Merge(r.Words)
+		moved += r.Bytes
+		all, shared = append(all, r.Span), max(shared, r.Span.CPU)
+	}
+	wall, cpu := spans(all)
+	if j.Embedded {
+		cpu = shared // each worker saw that of the whole process
+	}
+	j.showTop(counts)
+	fmt.Fprintf(j.Out, "through the shuffle: %s words in %.2f s, %s million words/s, %s moved, %.2f s of processor time\n",
+		groupDigits(counts.Total), wall.Seconds(), formatMillions(perSecond(counts.Total, wall)), formatBytes(moved), cpu.Seconds())
+
+	var timer spanTimer
+	timer.begin()
+	want, err := j.countAlone(ctx, files)
+	if err != nil {
+		return err
+	}
+	wall, cpu = spans([]Span{timer.end()})
+	fmt.Fprintf(j.Out, "without a shuffle:   %s words in %.2f s, %s million words/s in one process, %.2f s of processor time\n",
+		groupDigits(want.Total), wall.Seconds(), formatMillions(perSecond(want.Total, wall)), cpu.Seconds())
+	return j.verify(counts, want)
+}
+
+func (j *WordCount) showTop(counts *WordCounts) {
+	top := counts.Top(j.Top)
+	if len(top) == 0 {
+		return
+	}
+	fmt.Fprintln(j.Out, "top words:")
+	width := len(groupDigits(top[0].Count))
+	for _, w := range top {
+		fmt.Fprintf(j.Out, "  %*s  %s\n", width, groupDigits(w.Count), printableWord(w.Word))
+	}
+}
+
+func (j *WordCount) verify(got, want *WordCounts) error {
+	const shown = 10
+	differ := got.Differences(want)
+	if len(differ) == 0 {
+		fmt.Fprintf(j.Out, "verified: %d words, %d distinct, identical to the single-process count\n", got.Total, got.Distinct())
+		return nil
+	}
+	for _, d := range differ[:min(shown, len(differ))] {
+		fmt.Fprintf(j.Out, "differs: %v\n", d)
+	}
+	return fmt.Errorf("%d of %d words have another count than in a single process, the first is %s: %w",
+		len(differ), max(got.Distinct(), want.Distinct()), differ[0], ErrDifferent)
+}
+
+// countAlone counts without a shuffle.
+func (j *WordCount) countAlone(ctx context.Context, files []InputFile) (*WordCounts, error) {
+	counts := NewWordCounts()
+	_, err := eachWord(files, func(word []byte, _ int64) error {
+		counts.Add(word)
+		if counts.Total%wordsPerStep == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// shuffle counts through an exchange.
+func (j *WordCount) shuffle(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
+	workers := func(where string) string {
+		return fmt.Sprintf("workers: %s and %s, %s", plural(j.Producers, "producer"), plural(j.Consumers, "consumer"), where)
+	}
+	if j.Embedded {
+		fmt.Fprintln(j.Out, workers("goroutines of this process"))
+		return j.shuffleEmbedded(ctx, e, hands, text)
+	}
+	d, err := findDaemon(ctx, j.Socket)
+	if err != nil {
+		return nil, err
+	}
+	defer d.stop()
+	e.Socket = d.socket
+	fmt.Fprintln(j.Out, workers("a process each"))
+	fmt.Fprintf(j.Out, "daemon: %s\n", d.what)
+	return j.shuffleProcesses(ctx, e, hands, text)
+}
+
+func (j *WordCount) producer(e Exchange, i int, files []InputFile) *wordProducer {
+	p := &wordProducer{Exchange: e, Index: i, Files: files}
+	if i == 0 {
+		p.Fault = j.Fault
+	}
+	return p
+}
+
+func (j *WordCount) consumer(e Exchange, i int) *wordConsumer {
+	c := &wordConsumer{Exchange: e, Index: i}
+	if i == 0 {
+		c.Fault = j.Fault
+	}
+	return c
+}
+
+func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
+	crew := newCrew(j.Launcher)
+	defer crew.abandon()
+	for i, files := range hands {
+		if err := crew.start(fmt.Sprintf("producer %d", i), job{WordProducer: j.producer(e, i, files)}); err != nil {
+			return nil, err
+		}
+	}
+	for i := range e.Consumers {
+		if err := crew.start(fmt.Sprintf("consumer %d", i), job{WordConsumer: j.consumer(e, i)}); err != nil {
+			return nil, err
+		}
+	}
+	line := newProgressLine(j.Progress)
+	defer line.end()
+	return crew.wait(ctx, func() {
+		var done progressReport
+		for _, m := range crew.members {
+			done.Bytes += m.done.Bytes
+			done.Words += m.done.Words
+		}
+		line.show(progressText(done, text))
+	})
+}
+
+func progressText(done progressReport, text int64) string {
+	return fmt.Sprintf("read %s of %s, counted %s words", formatBytes(done.Bytes), formatBytes(text), groupDigits(done.Words))
+}
+
+// shuffleEmbedded runs all workers as goroutines of this process.
+func (j *WordCount) shuffleEmbedded(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
+	c, err := client.Embedded(ipc.Config{Memory: daemonMemory}, client.WithName("bench"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	e.local = c
+	var tasks []task
+	for i, files := range hands {
+		tasks = append(tasks, j.producer(e, i, files))
+	}
+	for i := range e.Consumers {
+		tasks = append(tasks, j.consumer(e, i))
+	}
+	line := newProgressLine(j.Progress)
+	defer line.end()
+	return runTasks(ctx, tasks, func(done progressReport) { line.show(progressText(done, text)) })
+}
+
+// runTasks runs tasks as goroutines and returns their results in their order, or
+// the error of the first that failed, which ends the others.
+func runTasks(ctx context.Context, tasks []task, display func(progressReport)) ([]result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	results, workers := make([]result, len(tasks)), make([]workerContext, len(tasks))
+	ready, ended := sync.WaitGroup{}, sync.WaitGroup{}
+	ready.Add(len(tasks))
+	for i, t := range tasks {
+		begun := sync.OnceFunc(ready.Done)
+		workers[i] = workerContext{done: &progress{}, begin: func() error {
+			begun()
+			ready.Wait()
+			return context.Cause(ctx)
+		}}
+		ended.Go(func() {
+			defer begun()
+			var err error
+			if results[i], err = t.run(ctx, &workers[i]); err != nil {
+				cancel(err) // the first call counts
+			}
+		})
+	}
+	all := make(chan struct{})
+	go func() {
+		ended.Wait()
+		close(all)
+	}()
+	ticker := time.NewTicker(progressInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-all:
+			return results, context.Cause(ctx)
+		case <-ticker.C:
+			var done progressReport
+			for _, w := range workers {
+				done.Bytes += w.done.bytes.Load()
+				done.Words += w.done.words.Load()
+			}
+			display(done)
+		}
+	}
+}

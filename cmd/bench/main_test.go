@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"shuffled/bench"
+)
+
+// With this variable set, the test binary is the program itself. Its value is
+// the fault that is to happen, if any.
+const beProgram = "BENCH_TEST_FAULT"
+
+func TestMain(m *testing.M) {
+	if value, ok := os.LookupEnv(beProgram); ok {
+		fault = bench.Fault(value)
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// words is a folder with known words.
+const words = "../../bench/testdata/words"
+
+// patience bounds how long a program may take that is expected to end.
+const patience = time.Minute
+
+// program returns the program as a process that has not been started. It finds
+// no daemon program, so it uses the server within itself.
+func program(ctx context.Context, t *testing.T, fault bench.Fault, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	command := exec.CommandContext(ctx, self, args...)
+	command.Env = append(os.Environ(), beProgram+"="+string(fault), "PATH=", "TMPDIR="+t.TempDir(), "GOCOVERDIR="+t.TempDir(),
+		"GORACE=atexit_sleep_ms=0") // the race detector has every process wait a second
+	return command
+}
+
+// outcome is what a program did.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// runProgram runs the program to its end.
+func runProgram(t *testing.T, fault bench.Fault, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	command := program(ctx, t, fault, args...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, ctx.Err(), "the program should have ended by itself, it said: %s%s", stdout.String(), stderr.String())
+	return outcome{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func TestWrongUsageExitsWith2AndSaysWhatWouldBeRight(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "bench wordcount"},
+		{[]string{"wordcout"}, `unknown subcommand "wordcout": did you mean wordcount?`},
+		{[]string{"xyzzy"}, `unknown subcommand "xyzzy": want one of help, throughput, version, wordcount`},
+		{[]string{"help", "xyzzy"}, `no help on "xyzzy"`},
+		{[]string{"version", "xyzzy"}, "takes no arguments"},
+		{[]string{"wordcount", "-prodcers", "3"}, `unknown flag "-prodcers": did you mean -producers?`},
+		{[]string{"wordcount", "-xyzzy"}, `unknown flag "-xyzzy": want one of -consumers, -embedded`},
+		{[]string{"wordcount", "-producers", "many"}, `invalid value "many" for flag -producers`},
+		{[]string{"wordcount", "-producers", "0"}, "-producers is 0, want 1 to 256"},
+		{[]string{"wordcount", "-consumers", "257"}, "-consumers is 257, want 1 to 256"},
+		{[]string{"wordcount", "-top", "-1"}, "-top is -1, want 0 or more"},
+		{[]string{"wordcount", "-embedded", "-socket", "s"}, "leave out -socket, or -embedded"},
+		{[]string{"wordcount", "words"}, `unexpected argument "words"`},
+		{[]string{"throughput", "-size", "15"}, `-size: "15", want a number of bytes from 16 to`},
+		{[]string{"throughput", "-size", "100,,200"}, `-size: "", want a number`},
+		{[]string{"throughput", "-size", "100,100"}, "-size: 100 is given twice"},
+		{[]string{"throughput", "-transports", "shm,udp"}, `transport "udp": want some of shm,ceiling,unix,tcp,pipe`},
+		{[]string{"throughput", "-seconds", "0"}, "-seconds is 0, want more than 0"},
+		{[]string{"throughput", "-seconds", "NaN"}, "-seconds is NaN, want more than 0"},
+		{[]string{"throughput", "-rounds", "0"}, "-rounds is 0, want 1 to 1000"},
+		{[]string{"throughput", "-producers", "-1"}, "-producers is -1"},
+		{[]string{"throughput", "-json"}, "flag needs an argument: -json"},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitUsage, run(t.Context(), row.args, &stdout, &stderr), "%q", row.args)
+		require.Contains(t, stderr.String(), row.want, "%q", row.args)
+		require.Empty(t, stdout.String(), "%q", row.args)
+	}
+}
+
+func TestHelpGoesToStandardOutput(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"help"}, "bench throughput"},
+		{[]string{"--help"}, "bench throughput"},
+		{[]string{"help", "wordcount"}, "-producers"},
+		{[]string{"wordcount", "--help"}, "A word is"},
+		{[]string{"throughput", "-h"}, "-transports"},
+		{[]string{"version"}, version},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitOK, run(t.Context(), row.args, &stdout, &stderr), "%q", row.args)
+		require.Contains(t, stdout.String(), row.want, "%q", row.args)
+		require.Empty(t, stderr.String(), "%q", row.args)
+		require.NotContains(t, stdout.String(), workerCommand+" ", "the hidden subcommand")
+	}
+}
+
+func TestFailuresExitWith1AndSayWhatToDo(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"wordcount", "-embedded", "-input", missing}, "give a folder or file with -input"},
+		{[]string{"wordcount", "-input", words, "-socket", missing}, "is the daemon running"},
+		{[]string{"throughput", "-seconds", "0.01", "-transports", "shm", "-socket", missing}, "is the daemon running"},
+		{[]string{"throughput", "-json", filepath.Join(missing, "report.json")}, "give a file in a folder that exists with -json"},
+		{[]string{"throughput", "-transports", "ceiling", "-size", "40000"}, "choose others with -transports"},
+	} {
+		got := runProgram(t, bench.NoFault, row.args...)
+		require.Equal(t, exitFailed, got.code, "%q", row.args)
+		require.Contains(t, got.stderr, row.want, "%q", row.args)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+
+	"shuffled/bench"
+)
+
+const wordcountHelp = `usage: bench wordcount [flags]
+
+Counts the words of all files below a folder. Producer processes read the files,
+which are dealt to them by size, and emit the words, keyed by the word; consumer
+processes count what they get. Then one process counts the same files without a
+shuffle. The last line says that both counts are identical; if they are not, the
+exit code is 1.
+
+A word is a longest run of ASCII letters, digits, underscores and bytes from 0x80
+on, so that letters in UTF-8 are parts of words. Case matters.
+
+`
+
+func wordcount(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	job := bench.WordCount{Out: stdout, Progress: stderr, Fault: fault}
+	flags := flag.NewFlagSet("wordcount", flag.ContinueOnError)
+	flags.StringVar(&job.Input, "input", "", "`folder` or file to count; by default the source tree of the Go installation")
+	flags.IntVar(&job.Producers, "producers", 2, "`number` of producers")
+	flags.IntVar(&job.Consumers, "consumers", 2, "`number` of consumers")
+	flags.BoolVar(&job.Embedded, "embedded", false, "have everything in this one process: workers as goroutines, and the daemon")
+	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
+	flags.IntVar(&job.Top, "top", 10, "`number` of the most frequent words to show")
+	err := parse(flags, args, stdout, wordcountHelp)
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := checkCount("producers", job.Producers, bench.MaxWorkers); err != nil {
+		return err
+	}
+	if err := checkCount("consumers", job.Consumers, bench.MaxWorkers); err != nil {
+		return err
+	}
+	if job.Embedded && job.Socket != "" {
+		return usagef("-embedded has its own daemon: leave out -socket, or -embedded")
+	}
+	if job.Top < 0 {
+		return usagef("-top is %d, want 0 or more", job.Top)
+	}
+	if job.Input == "" {
+		if job.Input, err = bench.DefaultInput(); err != nil {
+			return err
+		}
+	}
+	if job.Launcher, err = launcher(stderr); err != nil {
+		return err
+	}
+	return job.Run(ctx)
+}
