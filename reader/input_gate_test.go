@@ -382,6 +382,21 @@ func TestResumingBesideWrites(t *testing.T) {
 	require.Equal(t, 10*rounds, bytes)
 }
 
+func TestResumingBesideClose(t *testing.T) {
+	for range 50 {
+		g, links := newGate(t, linktest.Heap, 1)
+		sendEvent(t, links[0], alignedBarrier)
+		emit(t, links[0], segmentSize)
+		require.Equal(t, memseg.AlignedCheckpointBarrier, next(t, g).typ)
+		resumed := make(chan error)
+		go func() { resumed <- g.ResumeConsumption(0) }()
+		require.NoError(t, g.Close())
+		if err := <-resumed; err != nil {
+			require.ErrorIs(t, err, shuffle.ErrClosed)
+		}
+	}
+}
+
 func TestPriorityEventsAreReadBeforeOtherChannelsGoOn(t *testing.T) {
 	g, links := newGate(t, linktest.Heap, 2)
 	emit(t, links[0], 2*segmentSize)

@@ -169,3 +169,21 @@ func TestWriterNeverWaitsForADiscardedConsumer(t *testing.T) {
 		require.Zero(t, p.BackPressured())
 	})
 }
+
+// Slots come back in order, whatever the order of the releases.
+func TestHeldPriorityEventIsNotOverwritten(t *testing.T) {
+	s := newStream(t, linktest.Heap, 4, 64)
+	s.event(priorityEvent)
+	held := hold(t, s.c.SubpartitionView)
+	content := string(held.Bytes())
+	sent := 1
+	for ; s.p.BroadcastEvent(canceled(), shuffle.CustomEvent{Name: "another", Priority: true}) == nil; sent++ {
+		s.poll()
+	}
+	require.Equal(t, prioritySlots, sent)
+	require.Equal(t, content, string(held.Bytes()))
+	require.NoError(t, held.Release())
+	for range prioritySlots {
+		require.NoError(t, s.p.BroadcastEvent(canceled(), newBarrier(priorityEvent)))
+	}
+}

@@ -66,8 +66,7 @@ func TestConsumerLostWakesABlockedWriter(t *testing.T) {
 			emit(t, p, 128, 0)
 			blocked := make(chan error)
 			go func() { blocked <- p.EmitRecord(context.Background(), make([]byte, 200), 0) }()
-			parked := memseg.NewPartitionWords(link.Region()).Parked
-			require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick)
+			require.Eventually(t, link.IsParked, wait, tick)
 			p.DetachConsumer(0, false, "gone")
 			require.ErrorIs(t, <-blocked, row.want)
 		}
@@ -80,14 +79,53 @@ func TestConsumerThatComesLateGetsEverything(t *testing.T) {
 		emit(t, link.Partition, 128, 0)
 		blocked := make(chan error)
 		go func() { blocked <- link.Partition.EmitRecord(context.Background(), make([]byte, 64), 0) }()
-		parked := memseg.NewPartitionWords(link.Region()).Parked
-		require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick)
-		view := link.View(0) // the writer must ask this one to wake it
+		require.Eventually(t, link.IsParked, wait, tick)
+		before := link.Rings()
+		view := link.View(0)
+		require.Greater(t, link.Rings(), before, "the writer must ask this one to wake it")
 		require.Equal(t, 64, poll(t, view).size)
 		require.NoError(t, <-blocked)
 		sizes, _ := drain(t, view)
 		require.Equal(t, []int{64, 64}, sizes)
 	})
+}
+
+// One that stops holds the others back when the pool is used up, and no earlier.
+func TestStoppedConsumerBlocksTheWriterUntilItIsDropped(t *testing.T) {
+	const consumers, segments = 64, 80
+	link := linktest.New(t, linktest.Config{
+		Memory: linktest.Mapped, Subpartitions: consumers, Segments: segments, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost,
+	})
+	p := link.Partition
+	var views []*shuffle.SubpartitionView
+	for i := range consumers {
+		views = append(views, link.View(i))
+	}
+	written := make([]int, consumers)
+	read := make([]int, consumers)
+	write := func() error { // to each in turn
+		for i := range consumers {
+			if err := p.EmitRecord(canceled(), make([]byte, 64), i); err != nil {
+				return err
+			}
+			written[i]++
+			if i > 0 { // 0 has stopped
+				read[i] += poll(t, views[i]).size / 64
+			}
+		}
+		return nil
+	}
+	for range segments - 1 {
+		require.NoError(t, write())
+	}
+	require.ErrorIs(t, write(), context.Canceled)
+	require.Equal(t, segments, link.Pool.Used(), "bounded")
+	require.Equal(t, written[1:], read[1:], "nobody else misses anything")
+	p.DetachConsumer(0, false, "dropped")
+	for range segments {
+		require.NoError(t, write())
+	}
+	require.Equal(t, written[1:], read[1:])
 }
 
 func TestImpossibleReleasedCursorEndsThatConsumerOnly(t *testing.T) {

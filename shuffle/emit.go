@@ -36,6 +36,12 @@ func (p *ResultPartition) checkRecord(framed int) error {
 //
 // A subpartition out of range is ErrInvalidArgument before anything is taken.
 func (p *ResultPartition) EmitRecord(ctx context.Context, record []byte, subpartition int) error {
+	return p.EmitRecordParts(ctx, record, nil, subpartition)
+}
+
+// EmitRecordParts is EmitRecord of a record in two parts, such as its length
+// prefix and its bytes, which need not be joined for it.
+func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []byte, subpartition int) error {
 	if err := p.enter(); err != nil {
 		return err
 	}
@@ -43,28 +49,24 @@ func (p *ResultPartition) EmitRecord(ctx context.Context, record []byte, subpart
 	if err := p.checkSubpartition(subpartition); err != nil {
 		return err
 	}
-	if err := p.prepareWrite(len(record), false); err != nil {
+	size := len(first) + len(second)
+	if err := p.prepareWrite(size, false); err != nil {
 		return err
 	}
 	s := p.subpartitions[subpartition]
-	for rest := record; ; {
+	for rest := size; ; {
 		if !s.open {
-			// Who continues a record says how much of it is in this buffer.
-			partial := 0
-			if len(rest) < len(record) {
-				partial = min(len(rest), p.layout.SegmentSize)
-			}
-			if err := p.startBuffer(ctx, s, partial); err != nil {
-				return p.failedInRecord(err, len(rest) < len(record))
+			if err := p.startBuffer(ctx, s, p.partialLength(rest, size)); err != nil {
+				return p.failedInRecord(err, rest < size)
 			}
 		}
-		n, err := s.builder.Append(rest)
+		n, err := appendParts(&s.builder, &first, &second)
 		if err != nil {
 			return fmt.Errorf("partition %s: %w", p.spec.ID, err)
 		}
-		rest = rest[n:]
+		rest -= n
 		p.commit(s)
-		if len(rest) == 0 {
+		if rest == 0 {
 			return nil
 		}
 	}
@@ -105,38 +107,62 @@ func (p *ResultPartition) failedInRecord(err error, inRecord bool) error {
 // subpartition. All share one segment, which returns to the pool after the
 // slowest. Otherwise as EmitRecord.
 func (p *ResultPartition) BroadcastRecord(ctx context.Context, record []byte) error {
+	return p.BroadcastRecordParts(ctx, record, nil)
+}
+
+// BroadcastRecordParts is BroadcastRecord of a record in two parts.
+func (p *ResultPartition) BroadcastRecordParts(ctx context.Context, first, second []byte) error {
 	if err := p.enter(); err != nil {
 		return err
 	}
 	defer p.leave()
-	if err := p.prepareWrite(len(record), true); err != nil {
+	size := len(first) + len(second)
+	if err := p.prepareWrite(size, true); err != nil {
 		return err
 	}
-	for rest := record; ; {
+	for rest := size; ; {
 		if !p.broadcastOpen {
-			partial := 0
-			if len(rest) < len(record) {
-				partial = min(len(rest), p.layout.SegmentSize)
-			}
-			if err := p.startBroadcast(ctx, partial); err != nil {
-				return p.failedInRecord(err, len(rest) < len(record))
+			if err := p.startBroadcast(ctx, p.partialLength(rest, size)); err != nil {
+				return p.failedInRecord(err, rest < size)
 			}
 		}
-		n, err := p.broadcast.Append(rest)
+		n, err := appendParts(&p.broadcast, &first, &second)
 		if err != nil {
 			return fmt.Errorf("partition %s: %w", p.spec.ID, err)
 		}
-		rest = rest[n:]
+		rest -= n
 		p.broadcastMu.Lock()
 		p.broadcast.Commit()
 		if p.broadcast.IsFull() {
 			p.finishBroadcast()
 		}
 		p.broadcastMu.Unlock()
-		if len(rest) == 0 {
+		if rest == 0 {
 			return nil
 		}
 	}
+}
+
+// partialLength says how much of a new buffer continues a record of size bytes
+// of which rest are not written.
+func (p *ResultPartition) partialLength(rest, size int) int {
+	if rest == size {
+		return 0
+	}
+	return min(rest, p.layout.SegmentSize)
+}
+
+// appendParts writes what fits of a record's parts and cuts it off them.
+func appendParts(b *memseg.BufferBuilder, parts ...*[]byte) (written int, err error) {
+	for _, part := range parts {
+		n, err := b.Append(*part)
+		if err != nil {
+			return written, err
+		}
+		*part = (*part)[n:]
+		written += n
+	}
+	return written, nil
 }
 
 // PublishOpen publishes what was written to a subpartition's open buffer, and

@@ -119,46 +119,6 @@ func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, err
 	return p, nil
 }
 
-// RequestSubpartition asks for a subpartition on behalf of a consumer. If the
-// partition is not there or not mapped yet, the request waits for it until the
-// timeout ends: then the consumer gets ErrPartitionNotFound, as it does if it
-// may not read the partition. A partition that has ended fails at once with what
-// became of it, a subpartition that has or had a consumer with
-// ErrAlreadyConsumed, one out of range with ErrInvalidArgument.
-//
-// The outcome is told to the consumer or to the host, possibly before
-// RequestSubpartition has returned.
-func (m *ResultPartitionManager) RequestSubpartition(id PartitionID, subpartition int, who Principal, token string,
-	timeout time.Duration, consumer SubpartitionConsumer,
-) *SubpartitionRequest {
-	r := &SubpartitionRequest{manager: m, id: id, subpartition: subpartition, who: who, token: token, consumer: consumer}
-	m.mu.Lock()
-	defer m.unlock()
-	if m.closed {
-		m.fail(r, fmt.Errorf("partition %s: partition manager %w", id, ErrClosed))
-		return r
-	}
-	if m.serve(r) {
-		return r
-	}
-	notFound := fmt.Errorf("%w: %s did not appear within %v", ErrPartitionNotFound, id, timeout)
-	if timeout <= 0 {
-		m.fail(r, notFound)
-		return r
-	}
-	waiting := m.waiting[id]
-	if waiting == nil {
-		waiting = list.New()
-		m.waiting[id] = waiting
-	}
-	r.waiting = waiting.PushBack(r)
-	r.deadline = m.addDeadline(timeout, func() {
-		r.stopWaiting()
-		m.fail(r, notFound)
-	})
-	return r
-}
-
 // serve decides a request if it can be decided now. The lock is held.
 func (m *ResultPartitionManager) serve(r *SubpartitionRequest) bool {
 	if p := m.partitions[r.id]; p != nil && p.access.allows(r.who, r.token) {

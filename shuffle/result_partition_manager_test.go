@@ -100,8 +100,15 @@ func (r *registry) register(name string, spec PartitionSpec) *HostedPartition {
 	return p
 }
 
+// request starts a request and returns it.
+func (r *registry) request(id PartitionID, subpartition int, who Principal, token string, timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
+	q := r.NewRequest(id, subpartition, who, token, c)
+	q.Start(timeout)
+	return q
+}
+
 func (r *registry) ask(name string, subpartition int) *SubpartitionRequest {
-	return r.RequestSubpartition(testID, subpartition, creator, "", time.Second, fakeConsumer{r, name})
+	return r.request(testID, subpartition, creator, "", time.Second, fakeConsumer{r, name})
 }
 
 func testSpec(subpartitions int) PartitionSpec {
@@ -225,7 +232,7 @@ func TestRequestWaitsForItsPartition(t *testing.T) {
 	require.Equal(t, []string{"p: attach waits to 0"}, r.heard())
 	r.pass(time.Hour)
 	require.Empty(t, r.heard(), "a deadline that is over")
-	r.RequestSubpartition(NewPartitionID(), 0, creator, "", 0, fakeConsumer{r, "impatient"})
+	r.request(NewPartitionID(), 0, creator, "", 0, fakeConsumer{r, "impatient"})
 	require.Equal(t, []string{"impatient: not found"}, r.heard())
 }
 
@@ -364,7 +371,7 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 			r := newRegistry(t, 10)
 			p := r.register("p", spec)
 			require.NoError(t, p.Mapped())
-			r.RequestSubpartition(testID, 0, test.who, test.token, time.Second, fakeConsumer{r, "a"})
+			r.request(testID, 0, test.who, test.token, time.Second, fakeConsumer{r, "a"})
 			r.pass(time.Second)
 			if test.allowed {
 				require.Equal(t, []string{"p: attach a to 0"}, r.heard())
@@ -373,7 +380,7 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 			}
 			p.Released("by its producer")
 			r.heard()
-			r.RequestSubpartition(testID, 1, test.who, test.token, time.Second, fakeConsumer{r, "b"})
+			r.request(testID, 1, test.who, test.token, time.Second, fakeConsumer{r, "b"})
 			r.pass(time.Second)
 			if test.allowed {
 				require.Equal(t, []string{"b: released"}, r.heard())
@@ -402,7 +409,7 @@ func TestClosedManagerRefusesAndTellsNobody(t *testing.T) {
 	p := r.register("p", testSpec(2))
 	require.NoError(t, p.Mapped())
 	a := r.ask("a", 0)
-	waits := r.RequestSubpartition(NewPartitionID(), 0, creator, "", time.Second, fakeConsumer{r, "waits"})
+	waits := r.request(NewPartitionID(), 0, creator, "", time.Second, fakeConsumer{r, "waits"})
 	r.heard()
 	r.ResultPartitionManager.Close()
 	r.ResultPartitionManager.Close()
@@ -455,8 +462,8 @@ func TestRunFiresDeadlinesAndEndsWithItsContext(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); m.Run(ctx) }()
 	failed := make(chan error, 1)
-	m.RequestSubpartition(testID, 0, creator, "", time.Hour, failingConsumer{make(chan error, 1)})
-	m.RequestSubpartition(testID, 0, creator, "", time.Millisecond, failingConsumer{failed})
+	m.NewRequest(testID, 0, creator, "", failingConsumer{make(chan error, 1)}).Start(time.Hour)
+	m.NewRequest(testID, 0, creator, "", failingConsumer{failed}).Start(time.Millisecond)
 	require.ErrorIs(t, <-failed, ErrPartitionNotFound)
 	cancel()
 	<-done
@@ -470,9 +477,9 @@ func (c failingConsumer) Place() (uint64, int) { return 0, 0 }
 func TestPanickingHostDoesNotSilenceTheOthers(t *testing.T) {
 	r := newRegistry(t, 10)
 	p := r.register("p", testSpec(3))
-	r.RequestSubpartition(testID, 0, creator, "", time.Second, fakeConsumer{r, "a"})
-	r.RequestSubpartition(testID, 7, creator, "", time.Second, panickingConsumer{})
-	r.RequestSubpartition(testID, 1, creator, "", time.Second, fakeConsumer{r, "b"})
+	r.request(testID, 0, creator, "", time.Second, fakeConsumer{r, "a"})
+	r.request(testID, 7, creator, "", time.Second, panickingConsumer{})
+	r.request(testID, 1, creator, "", time.Second, fakeConsumer{r, "b"})
 	require.Panics(t, func() { _ = p.Mapped() })
 	r.ask("c", 2)
 	require.Equal(t, []string{"p: attach a to 0", "p: attach b to 1", "p: attach c to 2"}, r.heard())
@@ -512,7 +519,7 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 						_ = p.Mapped()
 					}
 				case 2, 3:
-					requests = append(requests, r.RequestSubpartition(id, rng.IntN(4), creator, "", time.Minute, silentConsumer{}))
+					requests = append(requests, r.request(id, rng.IntN(4), creator, "", time.Minute, silentConsumer{}))
 				case 4, 5:
 					if len(requests) > 0 {
 						q := requests[rng.IntN(len(requests))]

@@ -149,12 +149,11 @@ func TestEndWakesABlockedWriter(t *testing.T) {
 				overMemories(t, func(t *testing.T, memory linktest.Memory) {
 					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 3, SegmentSize: 64})
 					p := link.Partition
-					words := memseg.NewPartitionWords(link.Region())
 					emit(t, p, 60, 1) // is continued within the record
 					emit(t, p, 64*write.full, 0)
 					blocked := make(chan error)
 					go func() { blocked <- write.call(p) }()
-					require.Eventually(t, func() bool { return words.Parked.Load() != 0 }, wait, tick)
+					require.Eventually(t, link.IsParked, wait, tick)
 					require.NoError(t, row.end(p))
 					require.ErrorIs(t, <-blocked, row.want)
 				})

@@ -40,8 +40,7 @@ func TestBackPressureIsCountedAndHonoursTheContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		blocked := make(chan error)
 		go func() { blocked <- p.EmitRecord(ctx, []byte("second"), 0) }()
-		parked := memseg.NewPartitionWords(link.Region()).Parked
-		require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick, "the writer sleeps")
+		require.Eventually(t, link.IsParked, wait, tick, "the writer sleeps")
 		cancel()
 		require.ErrorIs(t, <-blocked, context.Canceled)
 		waited := p.BackPressured()
@@ -49,13 +48,32 @@ func TestBackPressureIsCountedAndHonoursTheContext(t *testing.T) {
 		require.EqualValues(t, waited, memseg.NewPartitionWords(link.Region()).BackPressuredNs.Load(), "operators see it")
 
 		go func() { blocked <- p.EmitRecord(context.Background(), []byte("second"), 0) }()
-		require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick)
+		require.Eventually(t, link.IsParked, wait, tick)
 		require.NoError(t, held.Release())
 		require.NoError(t, <-blocked)
 		require.Greater(t, p.BackPressured(), waited)
 		content, _ := take(t, view)
 		require.Equal(t, "second", string(content))
 	})
+}
+
+func TestWaitingWriterIsRungForAQuarterOfWhatIsQueued(t *testing.T) {
+	for _, row := range []struct{ queued, quarter int }{{12, 3}, {8, 2}, {7, 1}, {1, 1}} {
+		s := newStream(t, linktest.Heap, row.queued, 64)
+		for range row.queued {
+			s.write(64)
+		}
+		require.ErrorIs(t, s.p.EmitRecord(canceled(), []byte("x"), 0), context.Canceled)
+		before := s.Rings()
+		for read := 1; read <= row.queued; read++ {
+			s.poll()
+			want := before
+			if read >= row.quarter {
+				want++ // once: it would ask again
+			}
+			require.Equal(t, want, s.Rings(), "%d of %d read", read, row.queued)
+		}
+	}
 }
 
 func TestQuotaMakesThePoolUnavailableAndRefusesNothing(t *testing.T) {
@@ -136,8 +154,7 @@ func TestPoolThatGrowsWakesABlockedWriter(t *testing.T) {
 		s.write(128)
 		blocked := make(chan error)
 		go func() { blocked <- s.p.EmitRecord(context.Background(), make([]byte, 256), 0) }()
-		parked := memseg.NewPartitionWords(s.Region()).Parked
-		require.Eventually(t, func() bool { return parked.Load() != 0 }, wait, tick)
+		require.Eventually(t, s.IsParked, wait, tick)
 		require.NoError(t, s.p.PoolResized(8, nil))
 		require.NoError(t, <-blocked)
 		require.Equal(t, 6, s.Pool.Used())

@@ -2,6 +2,7 @@ package shuffle
 
 import (
 	"container/list"
+	"fmt"
 	"time"
 )
 
@@ -24,10 +25,10 @@ type SubpartitionConsumer interface {
 	Place() (gate uint64, channel int)
 }
 
-// A SubpartitionRequest is a consumer's claim to a subpartition: it waits until
-// the partition is there, is attached then, or fails. Its methods may be called
-// from any number of goroutines; all but the first call of Close, Vanish or
-// Abort do nothing.
+// A SubpartitionRequest is a consumer's claim to a subpartition: once started, it
+// waits until the partition is there, is attached then, or fails. Its methods may
+// be called from any number of goroutines; all but the first call of Close,
+// Vanish or Abort do nothing.
 type SubpartitionRequest struct {
 	manager      *ResultPartitionManager
 	id           PartitionID
@@ -40,6 +41,49 @@ type SubpartitionRequest struct {
 	waiting   *list.Element    // in the manager's list for the partition
 	deadline  *deadline        // of waiting
 	partition *HostedPartition // while attached
+}
+
+// NewRequest returns a request for a subpartition on behalf of a consumer, which
+// shows a token.
+func (m *ResultPartitionManager) NewRequest(id PartitionID, subpartition int, who Principal, token string, consumer SubpartitionConsumer) *SubpartitionRequest {
+	return &SubpartitionRequest{manager: m, id: id, subpartition: subpartition, who: who, token: token, consumer: consumer}
+}
+
+// Start asks for the subpartition, once. If the partition is not there or not
+// mapped yet, the request waits for it until the timeout ends: then the consumer
+// gets ErrPartitionNotFound, as it does if it may not read the partition. A
+// partition that has ended fails at once with what became of it, a subpartition
+// that has or had a consumer with ErrAlreadyConsumed, one out of range with
+// ErrInvalidArgument.
+//
+// The outcome is told to the consumer or to the host, possibly before Start has
+// returned.
+func (r *SubpartitionRequest) Start(timeout time.Duration) {
+	m := r.manager
+	m.mu.Lock()
+	defer m.unlock()
+	if m.closed {
+		m.fail(r, fmt.Errorf("partition %s: partition manager %w", r.id, ErrClosed))
+		return
+	}
+	if m.serve(r) {
+		return
+	}
+	notFound := fmt.Errorf("%w: %s did not appear within %v", ErrPartitionNotFound, r.id, timeout)
+	if timeout <= 0 {
+		m.fail(r, notFound)
+		return
+	}
+	waiting := m.waiting[r.id]
+	if waiting == nil {
+		waiting = list.New()
+		m.waiting[r.id] = waiting
+	}
+	r.waiting = waiting.PushBack(r)
+	r.deadline = m.addDeadline(timeout, func() {
+		r.stopWaiting()
+		m.fail(r, notFound)
+	})
 }
 
 // Subpartition returns which subpartition was asked for.

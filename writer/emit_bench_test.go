@@ -15,7 +15,7 @@ import (
 // BenchmarkEmitDiscarded is the writer's side alone: nobody reads, and every
 // segment is free again at once.
 func BenchmarkEmitDiscarded(b *testing.B) {
-	for _, size := range []int{16, 100, 1000} {
+	for _, size := range []int{16, 100, 1000, 8000} {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
 			link := linktest.New(b, linktest.Config{
 				Memory: linktest.Mapped, Subpartitions: 1, Segments: 128, SegmentSize: 32 << 10, OnLost: shuffle.DiscardOnConsumerLost,

@@ -39,7 +39,8 @@ type RecordWriter[T any] struct {
 	isBytes   bool               // the codec is shuffle.Bytes: T is []byte, and no call is needed
 	selector  ChannelSelector[T] // nil if every record goes to subpartition 0
 	always    bool
-	scratch   []byte // a framed record on the long way
+	prefix    [lengthPrefix]byte
+	scratch   []byte // a record on the long way
 
 	records   int64 // the writer's own
 	published atomic.Int64
@@ -162,11 +163,11 @@ func (w *RecordWriter[T]) sizeError(size, got int) error {
 
 // emitLong writes a record that does not fit the open buffer.
 func (w *RecordWriter[T]) emitLong(ctx context.Context, rec T, size, subpartition int) error {
-	framed, err := w.frame(rec, size)
+	prefix, body, err := w.serialize(rec, size)
 	if err != nil {
 		return err
 	}
-	if err := w.partition.EmitRecord(ctx, framed, subpartition); err != nil {
+	if err := w.partition.EmitRecordParts(ctx, prefix, body, subpartition); err != nil {
 		return err
 	}
 	w.records++
@@ -188,37 +189,39 @@ func (w *RecordWriter[T]) flusherErr() error {
 	return w.flusher.err()
 }
 
-// frame serialises a record behind its length prefix into the scratch buffer.
-func (w *RecordWriter[T]) frame(rec T, size int) ([]byte, error) {
+// serialize returns a record's length prefix and its bytes, valid until the next
+// call. Bytes are not copied.
+func (w *RecordWriter[T]) serialize(rec T, size int) (prefix, body []byte, err error) {
 	if size > shuffle.MaxRecordLength {
-		return nil, fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", w.partition.ID(), size, shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
-	}
-	const keep = 1 << 20
-	if cap(w.scratch) > keep {
-		w.scratch = nil
+		return nil, nil, fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w",
+			w.partition.ID(), size, shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
 	}
 	if size < 0 {
-		return nil, w.sizeError(size, 0)
+		return nil, nil, w.sizeError(size, 0)
 	}
-	if cap(w.scratch) < lengthPrefix+size {
-		w.scratch = make([]byte, 0, max(lengthPrefix+size, 1024))
+	prefix = binary.BigEndian.AppendUint32(w.prefix[:0], uint32(size))
+	if w.isBytes {
+		return prefix, asBytes(&rec), nil
 	}
-	framed := binary.BigEndian.AppendUint32(w.scratch[:0], uint32(size))
-	framed = w.codec.Append(framed, rec)
-	if len(framed) != lengthPrefix+size {
-		return nil, w.sizeError(size, len(framed)-lengthPrefix)
+	const keep = 1 << 20
+	if cap(w.scratch) < size || cap(w.scratch) > keep {
+		w.scratch = make([]byte, 0, max(size, 1024))
 	}
-	return framed, nil
+	body = w.codec.Append(w.scratch[:0], rec)
+	if len(body) != size {
+		return nil, nil, w.sizeError(size, len(body))
+	}
+	return prefix, body, nil
 }
 
 // Broadcast writes a record to every subpartition. It is serialised once, and
 // all consumers read the same memory.
 func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
-	framed, err := w.frame(rec, w.codec.Size(rec))
+	prefix, body, err := w.serialize(rec, w.codec.Size(rec))
 	if err != nil {
 		return err
 	}
-	if err := w.partition.BroadcastRecord(ctx, framed); err != nil {
+	if err := w.partition.BroadcastRecordParts(ctx, prefix, body); err != nil {
 		return err
 	}
 	w.records++
@@ -288,7 +291,7 @@ type Counters struct {
 	// Bytes and Buffers count finished buffers times their receivers.
 	Bytes, Buffers int64
 	// BackPressured is the time spent waiting for segments, Idle the time that
-	// passed between calls, as MarkIdle was told.
+	// passed between calls, as AddIdle was told.
 	BackPressured, Idle time.Duration
 }
 

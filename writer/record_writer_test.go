@@ -37,14 +37,14 @@ func TestRecordsStandBehindTheirLength(t *testing.T) {
 	})
 }
 
-// plainBytes has no short way for bytes.
+// plainBytes is a codec that the writer knows nothing of.
 type plainBytes struct{ codec shuffle.Bytes }
 
 func (c plainBytes) Size(rec []byte) int               { return c.codec.Size(rec) }
 func (c plainBytes) Append(dst, rec []byte) []byte     { return c.codec.Append(dst, rec) }
 func (c plainBytes) Decode(src []byte) ([]byte, error) { return c.codec.Decode(src) }
 
-func TestRawRecordsAreWrittenAsAllOthers(t *testing.T) {
+func TestBytesAreWrittenAsByAnyOtherCodec(t *testing.T) {
 	var streams [][]byte
 	for _, codec := range []shuffle.Codec[[]byte]{shuffle.Bytes{}, plainBytes{}} {
 		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 64, SegmentSize: 32})

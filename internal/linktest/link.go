@@ -199,6 +199,13 @@ func (l *Link) connect(g *Gate, channel, sub int) error {
 // something.
 func (l *Link) IsParked() bool { return memseg.NewPartitionWords(l.Region()).Parked.Load() != 0 }
 
+// Rings returns the futex word of the writer's doorbell, which counts.
+func (l *Link) Rings() uint32 {
+	bell, err := memseg.NewDoorbell(l.objects.pin(l.doorbell), l.Layout.Subpartitions)
+	require.NoError(l.t, err)
+	return bell.Rings()
+}
+
 // Region returns the partition's memory, for a producer that misbehaves. It
 // stays usable until the end of the test.
 func (l *Link) Region() *memseg.Region { return l.objects.pin(l.region) }

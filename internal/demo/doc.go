@@ -1,0 +1,2 @@
+// Package demo holds the script behind make demo.
+package demo

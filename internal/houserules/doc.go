@@ -1,0 +1,2 @@
+// Package houserules holds the project's own rules as tests over its source.
+package houserules

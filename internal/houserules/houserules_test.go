@@ -1,0 +1,212 @@
+package houserules
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.."
+
+// A sourceFile is one Go file of the project that is written by hand.
+type sourceFile struct {
+	path string // from the project's root
+	ast  *ast.File
+}
+
+func (f sourceFile) folder() string { return filepath.ToSlash(filepath.Dir(f.path)) }
+func (f sourceFile) isTest() bool   { return strings.HasSuffix(f.path, "_test.go") }
+
+func (f sourceFile) imports() []string {
+	var paths []string
+	for _, spec := range f.ast.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func sources(t *testing.T) []sourceFile {
+	t.Helper()
+	var files []sourceFile
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, ".pb.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		files = append(files, sourceFile{path: rel, ast: parsed})
+		return err
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+func TestUnsafeLivesInFilesNamedSo(t *testing.T) {
+	for _, f := range sources(t) {
+		if slices.Contains(f.imports(), "unsafe") {
+			name := strings.TrimSuffix(strings.TrimSuffix(f.path, ".go"), "_test")
+			require.True(t, strings.HasSuffix(name, "_unsafe"), "%s imports unsafe", f.path)
+		}
+	}
+}
+
+// The typed atomics (atomic.Uint64 …) cannot be laid over mapped memory without
+// unsafe; the functions on pointers can, so they stay where one looks for them.
+func TestAtomicFunctionsOnPointersLiveInUnsafeFiles(t *testing.T) {
+	heapOnly := []string{"memseg/acquire_load.go", "memseg/release_store.go"}
+	for _, f := range sources(t) {
+		if strings.Contains(f.path, "_unsafe") || slices.Contains(heapOnly, filepath.ToSlash(f.path)) {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			selector, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name == "atomic" {
+				for _, prefix := range []string{"Load", "Store", "Add", "Swap", "CompareAndSwap", "And", "Or"} {
+					require.False(t, strings.HasPrefix(selector.Sel.Name, prefix), "%s calls atomic.%s", f.path, selector.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// A peer can die between any two instructions, so nothing in shared memory is
+// ever waited for by comparing and swapping.
+func TestSharedWordsHaveNoCompareAndSwap(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.folder() != "memseg" || !strings.Contains(f.path, "words_unsafe") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				require.NotContains(t, id.Name, "CompareAndSwap", f.path)
+			}
+			return true
+		})
+	}
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	allowed := map[string][]string{
+		"memseg":        {},
+		"pool":          {"memseg"},
+		"shuffle":       {"memseg", "pool"},
+		"writer":        {"memseg", "shuffle"},
+		"reader":        {"memseg", "shuffle"},
+		"ipc":           {"memseg", "pool", "shuffle", "ipc/controlpb"},
+		"ipc/controlpb": {},
+		"client":        {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb"},
+	}
+	for _, f := range sources(t) {
+		arrows, ok := allowed[f.folder()]
+		if !ok || f.isTest() {
+			continue
+		}
+		for _, path := range f.imports() {
+			if inside, ok := strings.CutPrefix(path, "shuffled/"); ok {
+				require.Contains(t, arrows, inside, "%s imports it", f.path)
+			}
+		}
+	}
+}
+
+// Whatever may block can be given up.
+func TestBlockingCallsTakeAContext(t *testing.T) {
+	blocking := []string{
+		"Dial", "CreatePartition", "OpenGate", "List", "Inspect", "Next", "Records", "Emit", "EmitTo", "Broadcast",
+		"BroadcastEvent", "EmitRecord", "BroadcastRecord", "Reserve", "Finish", "Fail", "Park", "Drain", "Shutdown",
+	}
+	skip := map[string]bool{
+		"memseg BufferBuilder.Reserve": true, // bytes of the open segment, or none
+		"memseg BufferBuilder.Finish":  true,
+		"memseg QueueReader.Next":      true, // a number
+		"writer Broadcast":             true, // a selector
+	}
+	seen := map[string]bool{}
+	for _, f := range sources(t) {
+		switch f.folder() {
+		case "memseg", "shuffle", "writer", "reader", "ipc", "client":
+		default:
+			continue
+		}
+		for _, decl := range f.ast.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || f.isTest() || !slices.Contains(blocking, fn.Name.Name) {
+				continue
+			}
+			name := f.folder() + " " + receiver(fn) + fn.Name.Name
+			if skip[name] {
+				continue
+			}
+			seen[fn.Name.Name] = true
+			require.NotEmpty(t, fn.Type.Params.List, "%s has no context", name)
+			selector, ok := fn.Type.Params.List[0].Type.(*ast.SelectorExpr)
+			require.True(t, ok && selector.Sel.Name == "Context", "%s does not begin with a context", name)
+		}
+	}
+	for _, name := range blocking {
+		require.True(t, seen[name], "no function %s: does the list of this test still fit?", name)
+	}
+}
+
+func receiver(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return ""
+	}
+	typ := fn.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	switch typ := typ.(type) {
+	case *ast.Ident:
+		return typ.Name + "."
+	case *ast.IndexExpr:
+		return typ.X.(*ast.Ident).Name + "."
+	}
+	return ""
+}
+
+func TestEveryPackageHasADocumentAndAnExample(t *testing.T) {
+	packages := []string{"memseg", "pool", "shuffle", "writer", "reader", "ipc", "client", "bench"}
+	documented, shown := map[string]bool{}, map[string]bool{}
+	for _, f := range sources(t) {
+		if filepath.Base(f.path) == "doc.go" && f.ast.Doc != nil {
+			documented[f.folder()] = true
+		}
+		for _, decl := range f.ast.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && f.isTest() && strings.HasPrefix(fn.Name.Name, "Example") {
+				shown[f.folder()] = true
+			}
+		}
+	}
+	for _, p := range packages {
+		require.True(t, documented[p], "package %s has no doc.go", p)
+		require.True(t, shown[p], "package %s has no Example", p)
+	}
+}
