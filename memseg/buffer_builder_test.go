@@ -217,7 +217,7 @@ func TestResetStartsAnEmptySegment(t *testing.T) {
 // output flusher and a consumer do to one subpartition. A record is its length,
 // then so many bytes that count up from its number; it never spans segments.
 func TestPublishingBesideAWriterShowsWholeRecordsInOrder(t *testing.T) {
-	const segmentSize, segments = 16 << 10, 60
+	const segmentSize, segments = 3*CommitStep + 100, 12
 	overEachMemory(t, func(t *testing.T, newRegion func(testing.TB, int) *Region) {
 		random := newRandom(t)
 		l := testLayout(t, 1, segments, segmentSize)

@@ -18,6 +18,9 @@ const (
 // futexWait sleeps while *w is value, until a wake, a signal or the timeout. The
 // caller re-checks its condition in every case.
 func futexWait(w *Word32, value uint32, timeout time.Duration) error {
+	if scheduledSleep(w, value) {
+		return nil
+	}
 	ts := unix.NsecToTimespec(int64(timeout))
 	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWaitOp,
 		uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
@@ -30,6 +33,9 @@ func futexWait(w *Word32, value uint32, timeout time.Duration) error {
 
 // futexWake wakes every sleeper of w. It cannot block.
 func futexWake(w *Word32) {
+	if scheduledWake(w) {
+		return
+	}
 	const all = 1<<31 - 1
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWakeOp, all, 0, 0, 0)
 }

@@ -2,6 +2,7 @@ package memseg
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -87,6 +88,9 @@ func newRandom(t testing.TB) *rand.Rand {
 	t.Logf("SHUFFLED_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
+
+// firstBeforeWrap lets all cursors pass 2^64 soon.
+const firstBeforeWrap = math.MaxUint64 - 2
 
 // childCommand returns a command that runs this test binary as a child. The path
 // leads to the binary itself, so that a user who cannot search the directory it

@@ -24,7 +24,7 @@ type Position int32
 // Load returns the marker's present value.
 func (m PositionMarker) Load() Position { return Position(m.word.Load()) }
 
-func (m PositionMarker) store(p Position) { m.word.Store(uint32(p)) }
+func (m PositionMarker) store(p Position) { m.word.storeRelease(uint32(p)) }
 
 // Bytes returns the number of bytes committed. A value that only a hostile
 // writer stores may exceed the segment: the reader checks it.

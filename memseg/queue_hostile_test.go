@@ -227,7 +227,7 @@ func FuzzConsumerOfAHostileProducer(f *testing.F) {
 
 func TestConsumerRefusesOrReadsInBoundsWhateverItsProducerWrites(t *testing.T) {
 	overEachMemory(t, func(t *testing.T, newRegion func(testing.TB, int) *Region) {
-		s := randomScript(t, 200_000)
+		s := randomScript(t, 100_000)
 		refused := 0
 		for len(s) > 0 {
 			n := min(len(s), 500)
@@ -281,7 +281,7 @@ func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 			}
 		}
 		hostileWhile(seed, spoil, func() {
-			for range 300_000 {
+			for range 100_000 {
 				before := c.reader.Next()
 				if err := c.step(); err != nil {
 					require.ErrorIs(t, err, ErrCorrupt)
@@ -393,7 +393,7 @@ func FuzzProducerOfAHostileConsumer(f *testing.F) {
 
 func TestProducerRefusesOrTakesWhatItMayWhateverItsConsumerWrites(t *testing.T) {
 	overEachMemory(t, func(t *testing.T, newRegion func(testing.TB, int) *Region) {
-		s := randomScript(t, 100_000)
+		s := randomScript(t, 50_000)
 		refused := 0
 		for len(s) > 0 {
 			n := min(len(s), 500)

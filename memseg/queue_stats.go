@@ -1,10 +1,5 @@
 package memseg
 
-import (
-	"fmt"
-	"runtime/debug"
-)
-
 // QueueStats are the words of one subpartition's queue as of one look, for
 // operators. The producer goes on meanwhile, so they need not fit each other to
 // the last element, and a hostile one may write anything: only differences that
@@ -35,44 +30,23 @@ func believable(n uint64) uint64 {
 // ReadQueueStats looks at a queue of a partition region that the producer has set
 // up, of which at least the control area is mapped. A region whose memory is gone is ErrFault.
 func ReadQueueStats(region *Region, l *PartitionLayout, subpartition int) (s QueueStats, err error) {
+	defer GuardFaults("read queue of "+region.Name(), &err)()
 	base := int(l.queueOffset(subpartition))
-	err = Guard(region, func() {
-		s.Published = believable(region.Word(base+queuePublished).Load() - l.FirstOrdinal)
-		s.Buffers = min(believable(region.Word(base+queueBuffers).Load()), s.Published)
-		if position := believable(region.Word(base+queuePosition).Load() - l.FirstOrdinal); position > s.Published {
-			s.Bytes = position - s.Published
-		}
-	})
-	return s, err
+	s.Published = believable(region.Word(base+queuePublished).Load() - l.FirstOrdinal)
+	s.Buffers = min(believable(region.Word(base+queueBuffers).Load()), s.Published)
+	if position := believable(region.Word(base+queuePosition).Load() - l.FirstOrdinal); position > s.Published {
+		s.Bytes = position - s.Published
+	}
+	return s, nil
 }
 
 // ReadPartitionStats looks at the counters of a partition region. A region whose
 // memory is gone is ErrFault.
 func ReadPartitionStats(region *Region) (s PartitionStats, err error) {
-	err = Guard(region, func() {
-		words := NewPartitionWords(region)
-		s = PartitionStats{
-			Records: believable(words.Records.Load()), BackPressuredNs: believable(words.BackPressuredNs.Load()),
-			IdleNs: believable(words.IdleNs.Load()), WakeUps: believable(words.WakeUps.Load()),
-		}
-	})
-	return s, err
-}
-
-// Guard runs f, which loads from a region that another process can take the
-// memory from, and turns a fault into ErrFault.
-func Guard(region *Region, f func()) (err error) {
-	old := debug.SetPanicOnFault(true)
-	defer debug.SetPanicOnFault(old)
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case interface{ Addr() uintptr }: // what the runtime panics with on a fault
-			err = fmt.Errorf("region %q: address %#x: %w", region.Name(), r.Addr(), ErrFault)
-		default:
-			panic(r)
-		}
-	}()
-	f()
-	return nil
+	defer GuardFaults("read counters of "+region.Name(), &err)()
+	words := NewPartitionWords(region)
+	return PartitionStats{
+		Records: believable(words.Records.Load()), BackPressuredNs: believable(words.BackPressuredNs.Load()),
+		IdleNs: believable(words.IdleNs.Load()), WakeUps: believable(words.WakeUps.Load()),
+	}, nil
 }

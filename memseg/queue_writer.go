@@ -117,8 +117,8 @@ func (q *QueueWriter) PublishBuffer(d Descriptor) error {
 	q.eventReleases[q.next&q.mask] = false
 	q.next++
 	q.numBuffers++
-	q.buffers.Store(q.numBuffers)
-	q.published.Store(q.next)
+	q.buffers.StoreRelease(q.numBuffers)
+	q.published.StoreRelease(q.next)
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (q *QueueWriter) PublishEvent(typ DataType, content []byte) error {
 	q.write(q.ring, q.mask, q.next, Descriptor{Type: typ, Segment: slot, Length: len(content)})
 	q.eventReleases[q.next&q.mask] = true
 	q.next++
-	q.published.Store(q.next)
+	q.published.StoreRelease(q.next)
 	return nil
 }
 

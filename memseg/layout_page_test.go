@@ -1,0 +1,106 @@
+package memseg
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pageFields are the fields that docs/layout.md must place, in its tables' order.
+var pageFields = map[string][]struct {
+	name          string
+	offset, width int
+}{
+	"header": {
+		{"magic", hdrMagic, 8}, {"version", hdrVersion, 4}, {"size", hdrSize, 4}, {"features", hdrFeatures, 8},
+		{"kind", hdrKind, 4}, {"type", hdrType, 4}, {"id", hdrID, 16}, {"epoch", hdrEpoch, 8}, {"channels", hdrChannels, 4},
+		{"segments", hdrSegments, 4}, {"segment size", hdrSegmentSize, 4}, {"queue capacity", hdrQueueCapacity, 4},
+		{"first ordinal", hdrFirstOrdinal, 8}, {"region size", hdrRegionSize, 8}, {"ready", hdrReady, 8},
+	},
+	"partition": {
+		{"parked", partParked, 4}, {"records", partRecords, 8}, {"back-pressured", partBackPressuredNs, 8}, {"idle", partIdleNs, 8},
+		{"wake-ups", partWakeUps, 8}, {"pool size", partPoolSize, 8},
+	},
+	"queue": {
+		{"published", queuePublished, 8}, {"position", queuePosition, 8}, {"flushed", queueFlushed, 8}, {"buffers", queueBuffers, 8},
+		{"priority", queuePriority, 8}, {"wanted", queueWantReleased, 8},
+	},
+	"descriptor": {
+		{"stamp", descStamp, 8}, {"segment", descSegment, 4}, {"offset", descOffset, 4}, {"length", descLength, 4},
+		{"partial", descPartial, 4}, {"data type", descType, 8},
+	},
+	"gate":     {{"parked", gateParked, 4}, {"wake-ups", gateWakeUps, 8}, {"idle", gateIdleNs, 8}},
+	"channel":  {{"released", chanReleased, 8}, {"priority released", chanPriorityReleased, 8}, {"want", chanWant, 8}},
+	"doorbell": {{"futex", doorbellFutex, 4}, {"bits", doorbellBits, 8}},
+}
+
+func layoutPage(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/layout.md")
+	require.NoError(t, err)
+	return string(page)
+}
+
+// Programs in other languages are written from the page.
+func TestLayoutPageHasTheOffsetsOfTheCode(t *testing.T) {
+	found := map[string][]string{}
+	table := ""
+	for line := range strings.Lines(layoutPage(t)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case len(cells) >= 3 && cells[0] == "offset" && cells[1] == "width":
+			table = cells[2]
+		case len(cells) < 3:
+			table = ""
+		case table != "":
+			if _, err := strconv.Atoi(cells[0]); err == nil {
+				found[table] = append(found[table], fmt.Sprintf("%s at %s, %s bytes", cells[2], cells[0], cells[1]))
+			}
+		}
+	}
+	want := map[string][]string{}
+	for table, fields := range pageFields {
+		for _, f := range fields {
+			want[table] = append(want[table], fmt.Sprintf("%s at %d, %d bytes", f.name, f.offset, f.width))
+		}
+	}
+	require.Equal(t, want, found)
+}
+
+func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
+	l := goldenPartition(t)
+	grouped := func(n int64) string {
+		s := strconv.FormatInt(n, 10)
+		for i := len(s) - 3; i > 0; i -= 3 {
+			s = s[:i] + "," + s[i:]
+		}
+		return s
+	}
+	// Words of the page, with its line breaks taken out.
+	page := strings.Join(strings.Fields(layoutPage(t)), " ")
+	for _, text := range []string{
+		fmt.Sprintf("layout version %d", LayoutVersion),
+		fmt.Sprintf("With %d subpartitions, %d segments of %s bytes and a queue capacity of %d the queue stride is %s, M is %s, S is %s and the region has %s bytes",
+			l.Subpartitions, l.Segments, grouped(int64(l.SegmentSize)), l.QueueCapacity, grouped(l.queueStride()),
+			grouped(l.markersOffset()), grouped(l.SegmentOffset(0)), grouped(l.RegionSize())),
+		fmt.Sprintf("%#x", uint64(regionMagic)), fmt.Sprintf("%#x", uint64(regionReady)),
+		fmt.Sprintf("1 to %s", grouped(maxLayoutChannels)), fmt.Sprintf("1 to %s", grouped(maxLayoutSegments)),
+		fmt.Sprintf("%d to %s", minLayoutSegmentSize, grouped(maxLayoutSegmentSize)),
+		fmt.Sprintf("%d to %s", minQueueCapacity, grouped(maxQueueCapacity)),
+		fmt.Sprintf("queue stride = %d + (queue capacity + %d)·%d + (%d + %d)·%d", queueControlSize, priorityCapacity, descriptorSize, eventSlots, priorityCapacity, eventSlotSize),
+		fmt.Sprintf("queue of i = %d + i·(queue stride)", partQueuesStart),
+		fmt.Sprintf("M = roundUp(queue of channels, %d)", lineSize),
+		fmt.Sprintf("marker of j = M + %d·j", markerStride),
+		fmt.Sprintf("S = roundUp(marker of segments, %d)", segmentAlignment),
+		fmt.Sprintf("channel c = %d + %d·c", gateChannelsStart, gateChannelStride),
+	} {
+		require.Contains(t, page, text)
+	}
+}
