@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -277,7 +278,7 @@ func (s *Server) released(gate uint64, channel int, firstOrdinal uint64) (n uint
 }
 
 func (g *hostedGate) released(channel int, firstOrdinal uint64) (n uint64, err error) {
-	defer memseg.GuardFaults("read gate", &err)()
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read gate", &err)
 	return memseg.NewChannelWords(g.words, &g.layout, channel).Released.Load() - firstOrdinal, nil
 }
 
@@ -304,7 +305,7 @@ func (r *hostedRegion) readStats() regionStats {
 
 // readStats looks at the counters of the gate.
 func (g *hostedGate) readStats() (wakeUps uint64, idle time.Duration, err error) {
-	defer memseg.GuardFaults("read gate", &err)()
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read gate", &err)
 	words := memseg.NewGateWords(g.words)
 	return words.WakeUps.Load(), max(time.Duration(words.IdleNs.Load()), 0), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -289,7 +290,7 @@ func TestStoreToAReadOnlyMappingIsAnError(t *testing.T) {
 	region, err := m.Map(ReadOnly, 0)
 	require.NoError(t, err)
 	store := func() (err error) {
-		defer GuardFaults("spoil the region", &err)()
+		defer RecoverFault(debug.SetPanicOnFault(true), "spoil the region", &err)
 		region.Bytes()[0] = 1
 		return nil
 	}
@@ -310,7 +311,7 @@ func TestLoadBeyondTheEndOfAnObjectIsAnError(t *testing.T) {
 	defer func() { require.NoError(t, unix.Munmap(mem)) }()
 	require.NoError(t, unix.Ftruncate(fd, pageSize)) // nothing is sealed here
 	load := func(i int) (b byte, err error) {
-		defer GuardFaults("read the region", &err)()
+		defer RecoverFault(debug.SetPanicOnFault(true), "read the region", &err)
 		return mem[i], nil
 	}
 	_, err = load(pageSize - 1)
@@ -319,7 +320,7 @@ func TestLoadBeyondTheEndOfAnObjectIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, ErrFault)
 	require.PanicsWithValue(t, "ours", func() {
 		var err error
-		defer GuardFaults("panic", &err)()
+		defer RecoverFault(debug.SetPanicOnFault(true), "panic", &err)
 		panic("ours")
 	}, "other panics go on")
 }

@@ -1,5 +1,7 @@
 package memseg
 
+import "runtime/debug"
+
 // QueueStats are the words of one subpartition's queue as of one look, for
 // operators. The producer goes on meanwhile, so they need not fit each other to
 // the last element, and a hostile one may write anything: only differences that
@@ -30,7 +32,7 @@ func believable(n uint64) uint64 {
 // ReadQueueStats looks at a queue of a partition region that the producer has set
 // up, of which at least the control area is mapped. A region whose memory is gone is ErrFault.
 func ReadQueueStats(region *Region, l *PartitionLayout, subpartition int) (s QueueStats, err error) {
-	defer GuardFaults("read queue of "+region.Name(), &err)()
+	defer RecoverFault(debug.SetPanicOnFault(true), "read queue of "+region.Name(), &err)
 	base := int(l.queueOffset(subpartition))
 	s.Published = believable(region.Word(base+queuePublished).Load() - l.FirstOrdinal)
 	s.Buffers = min(believable(region.Word(base+queueBuffers).Load()), s.Published)
@@ -43,7 +45,7 @@ func ReadQueueStats(region *Region, l *PartitionLayout, subpartition int) (s Que
 // ReadPartitionStats looks at the counters of a partition region. A region whose
 // memory is gone is ErrFault.
 func ReadPartitionStats(region *Region) (s PartitionStats, err error) {
-	defer GuardFaults("read counters of "+region.Name(), &err)()
+	defer RecoverFault(debug.SetPanicOnFault(true), "read counters of "+region.Name(), &err)
 	words := NewPartitionWords(region)
 	return PartitionStats{
 		Records: believable(words.Records.Load()), BackPressuredNs: believable(words.BackPressuredNs.Load()),

@@ -211,7 +211,7 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, wait bool) (_ Bu
 	defer g.reading.Unlock()
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read input gate", &err)
 	for {
-		if g.closing.Load() {
+		if g.closing.Load() { // the memory may be gone
 			return BufferOrEvent{}, fmt.Errorf("input gate: %w", shuffle.ErrClosed)
 		}
 		g.lookForNews()
@@ -237,12 +237,14 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, wait bool) (_ Bu
 
 // lookForNews queues channels that others gave news of.
 func (g *InputGate) lookForNews() {
-	if g.hasMail.Load() {
-		g.readMail()
-	}
+	// The doorbell first: a ring that is taken note of before what it rang for is
+	// looked at would not end the next sleep.
 	if rings := g.bell.Rings(); rings != g.rings {
 		g.rings = rings
 		g.bell.Collect(len(g.channels), g.ready.push)
+	}
+	if g.hasMail.Load() {
+		g.readMail()
 	}
 	const pollsPerSweep = 256
 	if g.polls++; g.polls%pollsPerSweep == 0 {
@@ -358,6 +360,9 @@ const daemonLostGrace = 500 * time.Millisecond
 
 // park waits for a ring.
 func (g *InputGate) park(ctx context.Context) error {
+	if g.closing.Load() {
+		return nil // its ring was taken note of
+	}
 	timeout := memseg.MaxParkTime
 	if len(g.ahead) > 0 {
 		timeout = aheadPatience

@@ -1,7 +1,6 @@
 package shuffle_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -200,8 +199,12 @@ func (r *randomRun) inUse() int {
 func (r *randomRun) free() int { return r.size - r.inUse() }
 
 func (r *randomRun) record(n int) []byte {
-	r.fill++
-	return bytes.Repeat([]byte{r.fill}, n)
+	record := make([]byte, n)
+	for i := range record {
+		r.fill++
+		record[i] = r.fill
+	}
+	return record
 }
 
 // switchMode finishes the open buffers of the other mode.
@@ -305,11 +308,17 @@ func (r *randomRun) append(record []byte, committed bool, streams ...*modelStrea
 
 func (r *randomRun) emit(sub, n int) {
 	s := r.streams[sub]
-	r.write(n, false, func(record []byte) error { return r.p.EmitRecord(canceled(), record, sub) }, s)
+	cut := r.IntN(n + 1)
+	r.write(n, false, func(record []byte) error {
+		return r.p.EmitRecordParts(canceled(), record[:cut], record[cut:], sub)
+	}, s)
 }
 
 func (r *randomRun) broadcast(n int) {
-	r.write(n, true, func(record []byte) error { return r.p.BroadcastRecord(canceled(), record) }, r.streams...)
+	cut := r.IntN(n + 1)
+	r.write(n, true, func(record []byte) error {
+		return r.p.BroadcastRecordParts(canceled(), record[:cut], record[cut:])
+	}, r.streams...)
 }
 
 func (r *randomRun) write(n int, shared bool, call func([]byte) error, streams ...*modelStream) {

@@ -49,6 +49,7 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 	}
 	binary.BigEndian.PutUint32(dst, uint32(n))
 	p.reserved = reservation{sub: s, n: lengthPrefix + n}
+	s.builder.Trim(0) // whoever writes next on the fast path is sent the long way, and refused
 	return dst[lengthPrefix:], nil
 }
 
@@ -70,7 +71,7 @@ func (p *ResultPartition) Commit() error {
 	if r.sub == nil {
 		return fmt.Errorf("partition %s: commit without a reservation: %w", p.spec.ID, ErrInvalidArgument)
 	}
-	p.reserved = reservation{}
+	p.Abort()
 	if r.sub.builder.Advance(r.n) {
 		return p.PublishOpen(r.sub.index)
 	}
@@ -78,4 +79,9 @@ func (p *ResultPartition) Commit() error {
 }
 
 // Abort drops the reserved record, if there is one. Its bytes are used again.
-func (p *ResultPartition) Abort() { p.reserved = reservation{} }
+func (p *ResultPartition) Abort() {
+	if s := p.reserved.sub; s != nil {
+		p.reserved = reservation{}
+		s.builder.Trim(p.layout.SegmentSize)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"shuffled/internal/linktest"
 	"shuffled/memseg"
+	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )
@@ -439,4 +440,30 @@ func TestFlushAndCountersBesideAWriter(t *testing.T) {
 	require.Equal(t, want, bytes)
 	require.EqualValues(t, records, w.Counters().Records)
 	require.EqualValues(t, want, w.Counters().Bytes)
+}
+
+func TestEmitBesideAReservationIsRefusedAndHarmsNothing(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 4, SegmentSize: 256})
+		gate := link.Gate(0)
+		w := newWriter(t, link, writer.Forward[[]byte]())
+		ctx := context.Background()
+		require.NoError(t, w.Emit(ctx, []byte("before")))
+
+		reserved, err := link.Partition.Reserve(ctx, 0, 4)
+		require.NoError(t, err)
+		require.ErrorIs(t, w.Emit(ctx, []byte("beside")), shuffle.ErrInvalidArgument)
+		copy(reserved, "held")
+		require.NoError(t, link.Partition.Commit())
+		require.NoError(t, w.Emit(ctx, []byte("after")))
+		require.NoError(t, w.Finish(ctx))
+
+		var got []string
+		for rec, err := range reader.Records(ctx, gate, shuffle.Strings{}) {
+			require.NoError(t, err)
+			got = append(got, rec)
+		}
+		require.Equal(t, []string{"before", "held", "after"}, got)
+		require.NoError(t, gate.Close())
+	})
 }
