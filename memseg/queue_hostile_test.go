@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -254,6 +255,7 @@ func hostileWhile(seed hostileScript, spoil func(s *hostileScript), f func()) {
 					s = seed
 				}
 				spoil(&s)
+				runtime.Gosched() // on a single processor, too
 			}
 		}
 	})
@@ -264,7 +266,6 @@ func hostileWhile(seed hostileScript, spoil func(s *hostileScript), f func()) {
 
 func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 	seed := randomScript(t, 1<<16)
-	read, refused := 0, 0
 	for _, first := range firstOrdinals {
 		p, c := newHostileProducer(t, mappedRegion, first)
 		spoil := func(s *hostileScript) {
@@ -281,7 +282,8 @@ func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 			}
 		}
 		hostileWhile(seed, spoil, func() {
-			for range 100_000 {
+			for read, refused := 0, 0; read < 1000 || refused < 1000; {
+				runtime.Gosched()
 				before := c.reader.Next()
 				if err := c.step(); err != nil {
 					require.ErrorIs(t, err, ErrCorrupt)
@@ -298,9 +300,6 @@ func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 			}
 		})
 	}
-	require.Positive(t, read)
-	require.Positive(t, refused)
-	t.Logf("%d elements were read, %d times the consumer refused", read, refused)
 }
 
 // runHostileConsumer lets an honest producer meet cursors of every kind, and
