@@ -226,8 +226,7 @@ func (p *ResultPartition) Close() error {
 	return p.lifecycle.ClosePartition()
 }
 
-// Released tells the producer that its host has dropped the partition. Once it
-// was consumed that is the normal end.
-func (p *ResultPartition) Released(reason string) {
-	p.end(fmt.Errorf("partition %s: %s: %w", p.spec.ID, reason, ErrPartitionReleased))
-}
+// EndedByHost tells the producer that its host has ended the partition, and why:
+// it was consumed, which is the normal end, has expired, or was fenced by a newer
+// attempt. Later writes return err.
+func (p *ResultPartition) EndedByHost(err error) { p.end(err) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,7 +76,10 @@ func TestEndedPartitionRefusesWritesWithTheReason(t *testing.T) {
 			shuffle.ErrPartitionFailed, "no cause", func(h *linktest.Host) any { return h.Cause }, "no cause was given"},
 		{"released", func(p *shuffle.ResultPartition) error { return p.Release(context.Background()) },
 			shuffle.ErrPartitionReleased, "", func(h *linktest.Host) any { return h.Released }, 1},
-		{"released by its host", func(p *shuffle.ResultPartition) error { p.Released("it was consumed"); return nil },
+		{"released by its host", func(p *shuffle.ResultPartition) error {
+			p.EndedByHost(fmt.Errorf("it was consumed: %w", shuffle.ErrPartitionReleased))
+			return nil
+		},
 			shuffle.ErrPartitionReleased, "it was consumed", func(h *linktest.Host) any { return h.Released }, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -88,7 +92,7 @@ func TestEndedPartitionRefusesWritesWithTheReason(t *testing.T) {
 				err := s.p.EmitRecord(ctx, make([]byte, 1024), 0)
 				require.ErrorIs(t, err, row.want)
 				require.ErrorContains(t, err, row.cause)
-				s.p.Released("later")
+				s.p.EndedByHost(shuffle.ErrPartitionReleased)
 				_, reserved := s.p.Reserve(ctx, 0, 1)
 				for _, again := range []error{
 					s.p.EmitRecord(ctx, []byte("x"), 0), s.p.BroadcastRecord(ctx, []byte("x")), s.p.PublishOpen(0),
@@ -125,7 +129,7 @@ func TestEndWakesABlockedWriter(t *testing.T) {
 	}{
 		{"Fail", func(p *shuffle.ResultPartition) error { return p.Fail(context.Background(), cause) }, cause},
 		{"Release", func(p *shuffle.ResultPartition) error { return p.Release(context.Background()) }, shuffle.ErrPartitionReleased},
-		{"Released", func(p *shuffle.ResultPartition) error { p.Released("dropped"); return nil }, shuffle.ErrPartitionReleased},
+		{"EndedByHost", func(p *shuffle.ResultPartition) error { p.EndedByHost(shuffle.ErrPartitionReleased); return nil }, shuffle.ErrPartitionReleased},
 		{"Close", (*shuffle.ResultPartition).Close, shuffle.ErrClosed},
 	} {
 		for _, write := range []struct {
@@ -201,7 +205,7 @@ func TestCloseUnmapsAndRefusesEverything(t *testing.T) {
 		p.Reclaim()
 		p.SetCounters(1, 1)
 		p.SetDaemonLost(shuffle.ErrDaemonLost)
-		p.Released("late")
+		p.EndedByHost(shuffle.ErrPartitionReleased)
 		p.DetachConsumer(0, false, "late")
 		require.True(t, p.IsAvailable(), "a write need not wait to fail")
 		require.Nil(t, builder.Reserve(1), "the fast path finds no memory")

@@ -129,7 +129,7 @@ var scenarios = []scenario{
 		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
 			return emit(ctx, p, "aaaa", "bbbb", "cccc", "dddd", "eeee")
 		},
-		control: func(_ *reader.InputGate, p *shuffle.ResultPartition) { p.Released("for the test") },
+		control: func(_ *reader.InputGate, p *shuffle.ResultPartition) { p.EndedByHost(shuffle.ErrPartitionReleased) },
 		failed:  shuffle.ErrPartitionReleased,
 	},
 }
