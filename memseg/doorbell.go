@@ -3,6 +3,7 @@ package memseg
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 type Doorbell struct {
 	futex *Word32
 	bits  []*Word
+	spins int // the owner's own, see waitAwake
 }
 
 // NewDoorbell returns the doorbell in region, which has room for numBits bits, or
@@ -76,11 +78,15 @@ const MaxParkTime = time.Second
 // without a reason. parked is the owner's word that tells peers whether a wake-up
 // call is needed. Only the owner calls Park, one goroutine at a time.
 //
-// At first it sleeps by futex, which holds an OS thread and wakes fastest. When
-// many goroutines of the process are parked that way, further ones share one
-// watcher goroutine, so that ten thousand idle gates do not need ten thousand
-// threads.
-func (d *Doorbell) Park(ctx context.Context, rings uint32, parked *Word32, timeout time.Duration) error {
+// It stays awake for a moment first, see waitAwake. Then it sleeps by futex, which
+// holds an OS thread and wakes fastest. When many goroutines of the process are
+// parked that way, further ones share one watcher goroutine, so that ten thousand
+// idle gates do not need ten thousand threads.
+func (d *Doorbell) Park(ctx context.Context, rings uint32, parked *Word32, timeout time.Duration) (err error) {
+	defer RecoverFault(debug.SetPanicOnFault(true), "park on doorbell", &err)
+	if ctx.Err() == nil && d.waitAwake(rings) {
+		return nil
+	}
 	return d.park(ctx, rings, parked, max(min(timeout, MaxParkTime), 0))
 }
 

@@ -247,7 +247,7 @@ func TestParkOnADoorbellThatIsGoneIsAnError(t *testing.T) {
 	bell, err := NewDoorbell(region, 1)
 	require.NoError(t, err)
 	parked := new(Word32)
-	require.ErrorIs(t, bell.Park(context.Background(), 0, parked, time.Second), unix.EFAULT)
+	require.ErrorIs(t, bell.park(context.Background(), 0, parked, time.Second), unix.EFAULT)
 	require.Zero(t, parked.Load())
 	require.Empty(t, threadTokens)
 }

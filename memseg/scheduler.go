@@ -46,3 +46,5 @@ func scheduledWake(w *Word32) bool {
 	s := scheduler.Load()
 	return s != nil && (*s).Wake(w)
 }
+
+func isScheduled() bool { return scheduler.Load() != nil }

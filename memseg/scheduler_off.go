@@ -7,3 +7,5 @@ func accessPoint() {}
 func scheduledSleep(*Word32, uint32) bool { return false }
 
 func scheduledWake(*Word32) bool { return false }
+
+func isScheduled() bool { return false }

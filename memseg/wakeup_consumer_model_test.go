@@ -163,12 +163,12 @@ func (m *model) stepConsumer(w *world, threshold cursor) (bool, error) {
 		}
 
 	case consumerArms:
-		if m.mistake == looksAgainBeforeArming && !c.more {
+		if m.mistake == looksAgainBeforeArming && !c.looked {
 			c.at = consumerChecksPriority
 			return m.stepConsumer(w, threshold)
 		}
 		w.want = c.read + threshold
-		if c.at = consumerChecksPriority; m.mistake == armsWithoutLookingAgain || c.more {
+		if c.at = consumerChecksPriority; m.mistake == armsWithoutLookingAgain || c.looked {
 			m.rest(w)
 		}
 	case consumerChecksPriority:
@@ -246,17 +246,17 @@ func (m *model) turn(w *world) {
 func (m *model) deliver(w *world) { m.readOn(w) }
 
 func (m *model) readOn(w *world) {
-	w.consumer.at, w.consumer.ready, w.consumer.more, w.consumer.got = start, true, false, false
+	w.consumer.at, w.consumer.ready, w.consumer.looked, w.consumer.got = start, true, false, false
 }
 
 // rest leaves the channel until it is rung for.
 func (m *model) rest(w *world) {
 	c := &w.consumer
-	if m.mistake == looksAgainBeforeArming && !c.more {
-		c.more, c.at = true, consumerArms // now it arms
+	if m.mistake == looksAgainBeforeArming && !c.looked {
+		c.looked, c.at = true, consumerArms // now it arms
 		return
 	}
-	c.at, c.more = start, false
+	c.at, c.looked = start, false
 }
 
 // foundNothing ends a channel that has failed, and arms another.

@@ -159,7 +159,7 @@ type consumerState struct {
 	inElement    int8 // bytes read of it
 	read         cursor
 	got          bool // bytes, by the last look into the element
-	more         bool // look for the next element after the release
+	looked       bool // of the mistake that looks before it arms
 	oldWanted    cursor
 	outcome      int8
 }
