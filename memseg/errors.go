@@ -34,8 +34,6 @@ var (
 	// ErrReleased is returned when a buffer is used or released after its last
 	// reference was released.
 	ErrReleased = errors.New("buffer was released")
-	// ErrReadOnly is returned by a change of a read-only slice.
-	ErrReadOnly = errors.New("buffer is read-only")
 	// ErrCorrupt is returned when a word or descriptor that a peer wrote is
 	// outside what the layout allows.
 	ErrCorrupt = errors.New("peer wrote an impossible value")

@@ -289,3 +289,21 @@ func TestSpoiltDoorbellLosesNothing(t *testing.T) {
 	<-spoilt
 	require.Equal(t, []int{buffers, buffers, buffers}, counts)
 }
+
+func TestProducerThatPromisesWhatIsNotThereEndsItsChannel(t *testing.T) {
+	for name, promise := range map[string]func(q *memseg.QueueWriter){
+		"position": func(q *memseg.QueueWriter) { q.Advance(10, 1, nil) },
+		"flushed":  func(q *memseg.QueueWriter) { q.Flush(10, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: 64})
+			gate := link.Gate(0)
+			promise(memseg.NewQueueWriter(link.Region(), &link.Layout, 0))
+			_, err := gate.Next(context.Background())
+			require.ErrorIs(t, err, shuffle.ErrProtocol)
+			_, err = gate.Next(context.Background())
+			require.ErrorIs(t, err, io.EOF)
+			require.NoError(t, gate.Close())
+		})
+	}
+}

@@ -54,6 +54,11 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 		return err
 	}
 	s := p.subpartitions[subpartition]
+	if s.open && p.isBetterWhole(size, s.builder.WritableBytes()) {
+		s.mu.Lock()
+		p.finishOpen(s)
+		s.mu.Unlock()
+	}
 	for rest := size; ; {
 		if !s.open {
 			if err := p.startBuffer(ctx, s, p.partialLength(rest, size)); err != nil {
@@ -120,6 +125,11 @@ func (p *ResultPartition) BroadcastRecordParts(ctx context.Context, first, secon
 	if err := p.prepareWrite(size, true); err != nil {
 		return err
 	}
+	if p.broadcastOpen && p.isBetterWhole(size, p.broadcast.WritableBytes()) {
+		p.broadcastMu.Lock()
+		p.finishBroadcast()
+		p.broadcastMu.Unlock()
+	}
 	for rest := size; ; {
 		if !p.broadcastOpen {
 			if err := p.startBroadcast(ctx, p.partialLength(rest, size)); err != nil {
@@ -141,6 +151,14 @@ func (p *ResultPartition) BroadcastRecordParts(ctx context.Context, first, secon
 			return nil
 		}
 	}
+}
+
+// isBetterWhole reports whether a record should start a new buffer instead of being
+// cut over the open one, which has room for so many bytes: a record that lies in
+// one buffer is read in place, one that is cut is gathered, which is a copy. What
+// is left unused is at most a sixteenth of the segment.
+func (p *ResultPartition) isBetterWhole(size, writable int) bool {
+	return size > writable && size <= p.layout.SegmentSize && writable <= p.layout.SegmentSize/16
 }
 
 // partialLength says how much of a new buffer continues a record of size bytes

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -303,7 +304,7 @@ func TestErrorWithinARecordEndsThePartition(t *testing.T) {
 			cut    bool
 		}{
 			{"nothing of it was written", 64, func(p *shuffle.ResultPartition) error { return p.EmitRecord(canceled(), make([]byte, 64), 0) }, false},
-			{"its beginning was written", 60, func(p *shuffle.ResultPartition) error { return p.EmitRecord(canceled(), make([]byte, 64), 0) }, true},
+			{"its beginning was written", 48, func(p *shuffle.ResultPartition) error { return p.EmitRecord(canceled(), make([]byte, 64), 0) }, true},
 			{"broadcast, nothing of it was written", 64, func(p *shuffle.ResultPartition) error { return p.BroadcastRecord(canceled(), make([]byte, 64)) }, false},
 		} {
 			t.Run(row.name, func(t *testing.T) {
@@ -338,4 +339,40 @@ func TestCutErrorSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.ErrorContains(t, err, "record cut")
 	require.ErrorContains(t, err, link.Partition.ID().String())
+}
+
+func TestRecordIsNotCutForTheLastBytesOfABuffer(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		for _, row := range []struct {
+			name   string
+			before int // bytes in the open buffer, of 1024
+			record int
+			want   []int
+		}{
+			{"a sixteenth is left", 960, 65, []int{960, 65}},
+			{"more than a sixteenth is left", 959, 66, []int{1024, 1}},
+			{"it fits", 960, 64, []int{1024}},
+			{"it fits no segment", 960, 1025, []int{1024, 961}},
+		} {
+			for _, broadcast := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, broadcast %t", row.name, broadcast), func(t *testing.T) {
+					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 4, SegmentSize: 1024})
+					view := link.View(0)
+					for _, n := range []int{row.before, row.record} {
+						if broadcast {
+							require.NoError(t, link.Partition.BroadcastRecord(context.Background(), make([]byte, n)))
+						} else {
+							emit(t, link.Partition, n, 0)
+						}
+					}
+					require.NoError(t, link.Partition.FlushAll())
+					var got []int
+					for range row.want {
+						got = append(got, poll(t, view).size)
+					}
+					require.Equal(t, row.want, got)
+				})
+			}
+		}
+	})
 }

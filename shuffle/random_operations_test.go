@@ -244,6 +244,12 @@ func (r *randomRun) waits(n int, shared bool, streams []*modelStream) (waits, cu
 		free += r.freedByFinishing()
 	} else if open := streams[0].open(); open != nil {
 		space = r.segment - len(open.content)
+		if r.startsNewBuffer(n, space) {
+			space = 0
+			if discarded {
+				free++
+			}
+		}
 	}
 	for {
 		if space == 0 {
@@ -262,6 +268,12 @@ func (r *randomRun) waits(n int, shared bool, streams []*modelStream) (waits, cu
 			return false, false
 		}
 	}
+}
+
+// startsNewBuffer reports whether a record of n bytes is not cut over the open
+// buffer, which has so little space that it is better left unused.
+func (r *randomRun) startsNewBuffer(n, space int) bool {
+	return n > space && n <= r.segment && space <= r.segment/16
 }
 
 // freedByFinishing is how many segments finishing the open buffers sets free.
@@ -330,6 +342,11 @@ func (r *randomRun) write(n int, shared bool, call func([]byte) error, streams .
 	r.logf("write %d bytes to %d streams, %d free segments", n, len(streams), r.free())
 	err := call(record)
 	r.switchMode(shared)
+	if open := streams[0].open(); open != nil && r.startsNewBuffer(n, r.segment-len(open.content)) {
+		for _, s := range streams {
+			r.finish(s)
+		}
+	}
 	if waits {
 		require.ErrorIs(r.t, err, context.Canceled)
 		r.flushAll() // who waits flushes before

@@ -120,10 +120,15 @@ func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
 	if v.blocked || v.ended {
 		return BufferAndBacklog{}, nil
 	}
+	// Loaded before the queue: what they promise must be there.
+	position, flushed := v.queue.Position(), v.queue.Flushed()
 	for {
 		ok, err := v.startHead()
-		if err != nil || !ok {
+		if err != nil {
 			return BufferAndBacklog{}, err
+		}
+		if !ok {
+			return BufferAndBacklog{}, v.checkAtEnd(position, flushed)
 		}
 		if err := v.head.Build(b); err != nil {
 			return BufferAndBacklog{}, v.protocolError(err)
@@ -145,10 +150,21 @@ func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
 			if finished {
 				continue
 			}
-			return BufferAndBacklog{}, nil
+			return BufferAndBacklog{}, v.checkAtEnd(position, flushed)
 		}
 		return v.result(b, typ), nil
 	}
+}
+
+// checkAtEnd returns ErrProtocol if the producer had promised more than there is:
+// a consumer that believed it would look for it for ever.
+func (v *SubpartitionView) checkAtEnd(position, flushed uint64) error {
+	for _, promised := range []uint64{position, flushed} {
+		if v.isBehind(promised) {
+			return v.protocolError(fmt.Errorf("the stream ends at %d and is said to go on to %d: %w", v.position, promised, memseg.ErrCorrupt))
+		}
+	}
+	return nil
 }
 
 // startHead opens the element at the head of the queue, if there is one.

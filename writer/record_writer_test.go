@@ -347,7 +347,7 @@ func TestEndOfThePartitionSurfacesWithinACommitStep(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: 4 * memseg.CommitStep})
 	w := newWriter(t, link, writer.Forward[[]byte]())
 	require.NoError(t, w.Emit(context.Background(), framedRecord(16)))
-	link.Partition.Released("the job ended")
+	link.Partition.EndedByHost(shuffle.ErrPartitionReleased)
 	written := 0
 	var err error
 	for err == nil {
