@@ -69,8 +69,8 @@ func (d *Doorbell) Collect(numChannels int, f func(channel int)) {
 }
 
 // MaxParkTime bounds every sleep: a doorbell that a hostile peer spoilt costs at
-// most this much time.
-const MaxParkTime = time.Second
+// most this much time. Owners sleep for less unless they have been idle for long.
+const MaxParkTime = 16 * time.Second
 
 // Park sleeps until the doorbell's futex word differs from rings, which the
 // caller loaded before its last look for work, until the timeout, of at most
@@ -80,8 +80,8 @@ const MaxParkTime = time.Second
 //
 // It stays awake for a moment first, see waitAwake. Then it sleeps by futex, which
 // holds an OS thread and wakes fastest. When many goroutines of the process are
-// parked that way, further ones share one watcher goroutine, so that ten thousand
-// idle gates do not need ten thousand threads.
+// parked that way, further ones share threads, and beyond that one watcher
+// goroutine, so that ten thousand idle gates do not need ten thousand threads.
 func (d *Doorbell) Park(ctx context.Context, rings uint32, parked *Word32, timeout time.Duration) (err error) {
 	defer RecoverFault(debug.SetPanicOnFault(true), "park on doorbell", &err)
 	if ctx.Err() == nil && d.waitAwake(rings) {
@@ -114,7 +114,12 @@ func (d *Doorbell) park(ctx context.Context, rings uint32, parked *Word32, timeo
 			return err
 		}
 	default:
-		parkedWatcher.wait(d.futex, rings, timeout)
+		parked.Store(1)
+		slept := sleepGroups.wait(d.futex, rings, timeout)
+		parked.Store(0)
+		if !slept {
+			parkedWatcher.wait(d.futex, rings, timeout)
+		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

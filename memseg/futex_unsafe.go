@@ -2,6 +2,7 @@ package memseg
 
 import (
 	"errors"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -39,3 +40,43 @@ func futexWake(w *Word32) {
 	const all = 1<<31 - 1
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWakeOp, all, 0, 0, 0)
 }
+
+// futex_waitv sleeps on up to 128 words at once (Linux 5.16).
+const (
+	futexWaitvCall   = 449 // on every architecture
+	futexWaitvSize32 = 2
+	maxFutexWaitMany = 128
+)
+
+// futexWaits are the words of one call of futex_waitv.
+type futexWaits struct {
+	list []futexWaitv
+}
+
+// futexWaitv is struct futex_waitv of the kernel. The address is not seen by the
+// garbage collector: whoever adds a word keeps it.
+type futexWaitv struct {
+	value    uint64
+	address  uint64
+	flags    uint32
+	reserved uint32
+}
+
+func (f *futexWaits) reset() { f.list = f.list[:0] }
+
+func (f *futexWaits) add(w *Word32, value uint32) {
+	f.list = append(f.list, futexWaitv{value: uint64(value), address: uint64(uintptr(unsafe.Pointer(w))), flags: futexWaitvSize32})
+}
+
+// sleep returns when one of the words differs from its value or was woken, or
+// without a reason.
+func (f *futexWaits) sleep() {
+	_, _, _ = unix.Syscall6(futexWaitvCall, uintptr(unsafe.Pointer(&f.list[0])), uintptr(len(f.list)), 0, 0, 0, 0)
+}
+
+// supportsFutexWaitMany says once whether the kernel has futex_waitv: without
+// words it is an invalid argument then.
+var supportsFutexWaitMany = sync.OnceValue(func() bool {
+	_, _, errno := unix.Syscall6(futexWaitvCall, 0, 0, 0, 0, 0, 0)
+	return errno == unix.EINVAL
+})

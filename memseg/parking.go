@@ -11,10 +11,11 @@ const maxParkedThreads = 16
 
 var threadTokens = make(chan struct{}, maxParkedThreads)
 
-// The watcher looks at its words at these intervals, the shorter after a change.
+// The watcher looks at its words at these intervals: the shorter after a change,
+// the longer when nothing has changed for as long as that.
 const (
 	watchFast = 200 * time.Microsecond
-	watchSlow = 10 * time.Millisecond
+	watchSlow = 20 * time.Millisecond
 )
 
 // A watcher wakes goroutines whose futex words change, by looking at all of

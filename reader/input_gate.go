@@ -64,6 +64,7 @@ type InputGate struct {
 	nextSweep time.Time
 	lastLook  time.Time // at all channels
 	polls     uint
+	patience  time.Duration // how long the next sleep may be, if more than lookInterval
 	wakeUps   uint64
 	idle      time.Duration
 	unread    *unreadRecords // what a loop over Records left
@@ -363,7 +364,7 @@ func (g *InputGate) park(ctx context.Context) error {
 	if g.closing.Load() {
 		return nil // its ring was taken note of
 	}
-	timeout := memseg.MaxParkTime
+	timeout := max(g.patience, lookInterval)
 	if len(g.ahead) > 0 {
 		timeout = aheadPatience
 	}
@@ -386,6 +387,11 @@ func (g *InputGate) park(ctx context.Context) error {
 	if quiet && lost != nil && waited >= daemonLostGrace {
 		return *lost
 	}
+	if quiet {
+		g.patience = min(2*timeout, memseg.MaxParkTime)
+	} else {
+		g.patience = 0
+	}
 	g.lookEverywhere(now)
 	if len(g.ahead) > 0 {
 		g.sweepAhead(now)
@@ -393,10 +399,15 @@ func (g *InputGate) park(ctx context.Context) error {
 	return nil
 }
 
+// lookInterval is how often a gate looks at all its channels, rung or not, and how
+// long it sleeps at most. While nothing comes it sleeps longer each time, up to
+// memseg.MaxParkTime, so that a thousand idle gates cost next to nothing.
+const lookInterval = time.Second
+
 // lookEverywhere queues all channels once in a while: the doorbell is a hint that
 // a hostile peer may spoil, by clearing the bits of others while it keeps ringing.
 func (g *InputGate) lookEverywhere(now time.Time) {
-	if now.Sub(g.lastLook) < memseg.MaxParkTime {
+	if now.Sub(g.lastLook) < lookInterval {
 		return
 	}
 	g.lastLook = now

@@ -92,9 +92,12 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 // consumers.
 const daemonLostGrace = 500 * time.Millisecond
 
+// maxWait bounds a sleep: the doorbell is a hint.
+const maxWait = time.Second
+
 // park waits for a ring.
 func (p *ResultPartition) park(ctx context.Context, rings uint32) error {
-	lost, timeout := p.daemonLost.Load(), memseg.MaxParkTime
+	lost, timeout := p.daemonLost.Load(), maxWait
 	if lost != nil {
 		timeout = daemonLostGrace
 	}

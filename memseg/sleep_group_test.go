@@ -1,0 +1,71 @@
+package memseg
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGroupedSleepersWakeByTheirWordOrTheirTimeout(t *testing.T) {
+	if !supportsFutexWaitMany() {
+		t.Skip("this kernel has no futex_waitv (Linux 5.16)")
+	}
+	const sleepers = sleepGroupSize + 10 // two groups
+	var groups groupedSleepers
+	words := make([]Word32, sleepers)
+	woken := make([]chan bool, sleepers)
+	for i := range words {
+		woken[i] = make(chan bool, 1)
+		go func() { woken[i] <- groups.wait(&words[i], 0, hang) }()
+	}
+	asleep := func() (n int) {
+		groups.mu.Lock()
+		defer groups.mu.Unlock()
+		for _, g := range groups.groups {
+			n += len(g.sleepers)
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return asleep() == sleepers }, hang, time.Millisecond)
+	for i := range words {
+		words[i].Store(1)
+		futexWake(&words[i])
+		require.True(t, await(t, woken[i]))
+	}
+	require.Zero(t, asleep())
+	require.Eventually(t, func() bool {
+		groups.mu.Lock()
+		defer groups.mu.Unlock()
+		return len(groups.groups) == 0
+	}, hang, time.Millisecond, "the threads of empty groups end")
+
+	require.True(t, groups.wait(&words[0], 1, time.Millisecond), "a timeout ends a sleep")
+	require.True(t, groups.wait(&words[0], 0, hang), "a word that differs ends it at once")
+}
+
+func TestSleepersBeyondTheGroupsAreTurnedAway(t *testing.T) {
+	if !supportsFutexWaitMany() {
+		t.Skip("this kernel has no futex_waitv (Linux 5.16)")
+	}
+	const sleepers = maxSleepGroups*sleepGroupSize + 5
+	var groups groupedSleepers
+	var word Word32
+	var wg sync.WaitGroup
+	turnedAway := make(chan bool, sleepers)
+	for range sleepers {
+		wg.Go(func() {
+			if !groups.wait(&word, 0, hang) {
+				turnedAway <- true
+			}
+		})
+	}
+	for range 5 {
+		await(t, turnedAway)
+	}
+	word.Store(1)
+	futexWake(&word)
+	wg.Wait()
+	require.Empty(t, turnedAway)
+}
