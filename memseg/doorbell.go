@@ -70,7 +70,7 @@ func (d *Doorbell) Collect(numChannels int, f func(channel int)) {
 
 // MaxParkTime bounds every sleep: a doorbell that a hostile peer spoilt costs at
 // most this much time. Owners sleep for less unless they have been idle for long.
-const MaxParkTime = 16 * time.Second
+const MaxParkTime = time.Minute
 
 // Park sleeps until the doorbell's futex word differs from rings, which the
 // caller loaded before its last look for work, until the timeout, of at most
