@@ -164,11 +164,6 @@ func (c *guardedConsumer) step() (err error) {
 		}
 		c.reading = true
 	}
-	if queued > 1 {
-		if _, err := c.reader.PeekSecond(); err != nil {
-			return err
-		}
-	}
 	var b Buffer
 	if err := c.head.Build(&b); err != nil {
 		return err

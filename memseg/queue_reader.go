@@ -73,11 +73,6 @@ func (q *QueueReader) Queued() int { return int(q.seen - q.next) }
 // Peek returns the next element. Only with Queued() > 0.
 func (q *QueueReader) Peek() (Descriptor, error) { return q.read(q.ring, q.mask, q.next, false) }
 
-// PeekSecond returns the element after the next. Only with Queued() > 1.
-func (q *QueueReader) PeekSecond() (Descriptor, error) {
-	return q.read(q.ring, q.mask, q.next+1, false)
-}
-
 // Advance moves past the next element.
 func (q *QueueReader) Advance() { q.next++ }
 

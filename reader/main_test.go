@@ -3,9 +3,6 @@ package reader_test
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -26,25 +23,9 @@ const (
 	tick = time.Millisecond
 )
 
-// overMemories runs a test over heap memory and over mappings.
-func overMemories(t *testing.T, test func(t *testing.T, memory linktest.Memory)) {
-	for _, memory := range linktest.Memories {
-		t.Run(string(memory), func(t *testing.T) { test(t, memory) })
-	}
-}
+var overMemories = linktest.OverMemories
 
-// newRandom returns a source of random numbers whose seed is logged. The
-// variable SHUFFLED_SEED repeats a run.
-func newRandom(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("SHUFFLED_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("SHUFFLED_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+var newRandom = linktest.NewRandom
 
 const segmentSize = 64
 

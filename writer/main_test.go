@@ -24,12 +24,7 @@ const (
 	tick = time.Millisecond
 )
 
-// overMemories runs a test over heap memory and over mappings.
-func overMemories(t *testing.T, test func(t *testing.T, memory linktest.Memory)) {
-	for _, memory := range linktest.Memories {
-		t.Run(string(memory), func(t *testing.T) { test(t, memory) })
-	}
-}
+var overMemories = linktest.OverMemories
 
 // canceled is a context that has ended.
 func canceled() context.Context {

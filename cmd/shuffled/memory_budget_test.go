@@ -103,7 +103,7 @@ func newCgroup(t *testing.T, limit int64) (procs string) {
 			return filepath.Join(dir, "cgroup.procs")
 		}
 	}
-	t.Skip("no permission to make a memory cgroup")
+	t.Skipf("no memory cgroup can be made under /sys/fs/cgroup/memory%s or /sys/fs/cgroup%s: not mounted, or not writable", group, group)
 	return ""
 }
 

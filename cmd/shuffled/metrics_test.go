@@ -302,7 +302,7 @@ func sendGarbage(t *testing.T, socket string) error {
 
 func TestForeignUserIsRefusedUnlessAllowed(t *testing.T) {
 	if isNotRoot() {
-		t.Skip("needs root, to become somebody else")
+		t.Skip("only root can connect as another user")
 	}
 	const nobody = "65534"
 	for _, row := range []struct {

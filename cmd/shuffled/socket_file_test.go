@@ -54,7 +54,7 @@ func TestExistingDirectoryIsLeftAsItIs(t *testing.T) {
 
 func TestSocketGoesToItsGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("only root can give a socket to a group it is not in")
 	}
 	path := filepath.Join(filepath.Dir(daemontest.SocketPath(t)), "run", "s.sock")
 	s, err := listen(path, 4321)
@@ -176,7 +176,7 @@ func TestUnusableDirectoriesSayWhatToDo(t *testing.T) {
 
 func TestDirectoryWithoutPermissionSaysWhatToDo(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to become somebody else")
+		t.Skip("only root can start the daemon as another user")
 	}
 	socket := daemontest.SocketPath(t)
 	require.NoError(t, os.Chmod(filepath.Dir(socket), 0o755))
