@@ -23,6 +23,8 @@ type Launcher struct {
 // A crew is the worker processes of one run. One goroutine uses it.
 type crew struct {
 	launcher Launcher
+	observer Observer // nil for none
+	daemon   *daemon  // that the members use, or nil
 	members  []*member
 	events   chan crewEvent
 }
@@ -30,6 +32,7 @@ type crew struct {
 // A member is one worker process.
 type member struct {
 	name    string
+	role    Role
 	command *exec.Cmd
 	orders  *gob.Encoder
 	ready   bool
@@ -49,9 +52,10 @@ type crewEvent struct {
 
 func newCrew(l Launcher) *crew { return &crew{launcher: l, events: make(chan crewEvent)} }
 
-// start starts a worker with a job. Files become its descriptors 3 and up; here
+// start starts a worker with a task. Files become its descriptors 3 and up; here
 // they stay the caller's. After an error, call abandon.
-func (c *crew) start(name string, j job, files ...*os.File) (err error) {
+func (c *crew) start(role Role, index int, t task, files ...*os.File) (err error) {
+	name := fmt.Sprintf("%s %d", role, index)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("start %s: %w", name, err)
@@ -71,11 +75,11 @@ func (c *crew) start(name string, j job, files ...*os.File) (err error) {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	m := &member{name: name, command: command, orders: gob.NewEncoder(stdin)}
+	m := &member{name: name, role: role, command: command, orders: gob.NewEncoder(stdin)}
 	c.members = append(c.members, m)
 	go c.listen(m, stdout)
 	// A worker that has died already is reported with its exit status by listen.
-	_ = m.orders.Encode(j)
+	_ = m.orders.Encode(job{t})
 	return nil
 }
 
@@ -113,7 +117,10 @@ func (c *crew) wait(ctx context.Context, display func()) ([]result, error) {
 				failed = time.After(consequenceTime)
 			}
 			if e.report.Ready && c.allReady() {
-				c.begin()
+				if err := c.begin(); err != nil {
+					c.abandon()
+					return nil, err
+				}
 			}
 		case <-ticker.C:
 			if display != nil {
@@ -208,10 +215,26 @@ func (c *crew) anyFailed() bool {
 }
 
 // begin tells all members. One that has died is found by its end.
-func (c *crew) begin() {
+func (c *crew) begin() error {
+	if c.observer != nil {
+		if err := c.observer.Begin(c.processes()); err != nil {
+			return fmt.Errorf("observe workers: %w", err)
+		}
+	}
 	for _, m := range c.members {
 		_ = m.orders.Encode(true)
 	}
+	return nil
+}
+
+func (c *crew) processes() (all []Process) {
+	if c.daemon != nil {
+		all = append(all, Process{c.daemon.pid, Daemon})
+	}
+	for _, m := range c.members {
+		all = append(all, Process{m.command.Process.Pid, m.role})
+	}
+	return all
 }
 
 // kill ends all members. What they report after it is no failure of theirs, but

@@ -27,6 +27,7 @@ const daemonPatience = 10 * time.Second
 // A daemon is a shuffled to run an exchange through.
 type daemon struct {
 	socket string
+	pid    int // 0 if it is not known
 	// what says where it runs, for display.
 	what string
 	// stop ends a daemon of our own.
@@ -38,7 +39,7 @@ type daemon struct {
 // process.
 func findDaemon(ctx context.Context, socket string) (*daemon, error) {
 	if socket != "" {
-		return &daemon{socket: socket, what: "the one at " + socket, stop: func() {}}, nil
+		return &daemon{socket: socket, pid: listenerPID(socket), what: "the one at " + socket, stop: func() {}}, nil
 	}
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -64,6 +65,24 @@ func findDaemon(ctx context.Context, socket string) (*daemon, error) {
 	return d, nil
 }
 
+// listenerPID returns the process that listens at a socket, 0 if it cannot be
+// known; who uses the socket finds out why.
+func listenerPID(socket string) int {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	if unix.Connect(fd, &unix.SockaddrUnix{Name: socket}) != nil {
+		return 0
+	}
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0
+	}
+	return int(peer.Pid)
+}
+
 func daemonProgram() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), "shuffled")); err == nil {
@@ -83,6 +102,7 @@ func (d *daemon) startProgram(ctx context.Context, program string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
+	d.pid = command.Process.Pid
 	d.what = fmt.Sprintf("%s, process %d", program, command.Process.Pid)
 	d.stop = func() {
 		_ = command.Process.Signal(unix.SIGTERM)
@@ -131,6 +151,7 @@ func (d *daemon) startServer() error {
 		defer close(served)
 		_ = server.Serve(ctx, listener) // workers report a daemon that is gone
 	}()
+	d.pid = os.Getpid()
 	d.what = "a server within this process"
 	d.stop = func() {
 		cancel()

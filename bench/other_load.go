@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,24 +19,29 @@ type loadMeter struct {
 }
 
 func startLoadMeter() *loadMeter {
-	return &loadMeter{start: time.Now(), busy: machineBusy(systemFiles{"/"}), own: processorTime()}
+	return &loadMeter{start: time.Now(), busy: machineBusy("/proc/stat"), own: processorTime()}
 }
 
 // others returns how many cores were busy with something else than this process
-// and the given processor time of its workers; 0 where the system does not tell.
-func (m *loadMeter) others(workers time.Duration) float64 {
-	passed, busy := time.Since(m.start), machineBusy(systemFiles{"/"})
+// and the given processor time of its workers; ok is false where the system does
+// not tell.
+func (m *loadMeter) others(workers time.Duration) (cores float64, ok bool) {
+	passed, busy := time.Since(m.start), machineBusy("/proc/stat")
 	if m.busy == 0 || busy == 0 || passed <= 0 {
-		return 0
+		return 0, false
 	}
-	return max(0, (busy-m.busy-workers-(processorTime()-m.own)).Seconds()/passed.Seconds())
+	return max(0, (busy-m.busy-workers-(processorTime()-m.own)).Seconds()/passed.Seconds()), true
 }
 
 // machineBusy returns the time that all cores have spent working since the
-// machine started.
-func machineBusy(files systemFiles) time.Duration {
+// machine started, by the file /proc/stat; 0 where that does not tell.
+func machineBusy(path string) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
-	line, _, _ := strings.Cut(files.read("proc/stat"), "\n")
+	stat, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(stat), "\n")
 	fields := strings.Fields(line)
 	if len(fields) < 9 || fields[0] != "cpu" {
 		return 0

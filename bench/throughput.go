@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"time"
+
+	"shuffled/bench/results"
+	"shuffled/internal/units"
 )
 
 // A Throughput measures how many records a second transports carry from producer
@@ -23,6 +27,8 @@ type Throughput struct {
 	// measured.
 	Socket   string
 	Launcher Launcher
+	// Observer watches the workers, unless it is nil.
+	Observer Observer
 	// Out gets every round as it ends.
 	Out   io.Writer
 	Fault Fault
@@ -35,51 +41,53 @@ type plannedRound struct {
 }
 
 // Run measures. A record that is not what was due, or missing, is ErrContent.
-// It ends all workers before it returns.
-func (t *Throughput) Run(ctx context.Context) (*Report, error) {
-	report := &Report{Machine: ThisMachine()}
-	fmt.Fprintf(t.Out, "machine: %v\n", report.Machine)
+// With an error it also returns the rounds before it, if there are any, marked as
+// partial. It ends all workers before it returns.
+func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
+	file := results.New("throughput")
+	fmt.Fprintf(t.Out, "machine: %v\n", file.Machine)
 	plan := t.plan()
 	if len(plan) == 0 {
 		return nil, errors.New("no transport can do this: choose others with -transports")
 	}
-	socket := t.Socket
+	var through *daemon
 	if t.measures(plan, Shm) {
 		d, err := findDaemon(ctx, t.Socket)
 		if err != nil {
 			return nil, err
 		}
 		defer d.stop()
-		socket = d.socket
+		through = d
 		fmt.Fprintf(t.Out, "daemon: %s\n", d.what)
 	}
 	total := time.Duration(len(plan)*t.Rounds) * t.Duration
 	fmt.Fprintf(t.Out, "plan: %s and %s, a process each; %s of %v for each of %s, about %v\n",
-		plural(t.Producers, "producer"), plural(t.Consumers, "consumer"), plural(t.Rounds, "round"), t.Duration, plural(len(plan), "combination"), total.Round(time.Second))
+		units.Plural(t.Producers, "producer"), units.Plural(t.Consumers, "consumer"), units.Plural(t.Rounds, "round"), t.Duration, units.Plural(len(plan), "combination"), total.Round(time.Second))
 	disturbed := 0
 	for round := range t.Rounds {
 		for _, p := range plan {
 			meter := startLoadMeter()
-			r, workers, err := t.round(ctx, p, socket)
+			r, workers, err := t.round(ctx, p, through)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %d bytes, round %d: %w", p.transport, p.size, round+1, err)
+				return file.End(fmt.Errorf("%s, %d bytes, round %d: %w", p.transport, p.size, round+1, err))
 			}
 			note := ""
-			if r.OtherCores = meter.others(workers); r.OtherCores >= disturbance {
-				disturbed++
-				note = fmt.Sprintf("  other programs used %.1f cores", r.OtherCores)
+			if others, ok := meter.others(workers); ok {
+				r[results.OtherCores] = others
+				if others >= disturbance {
+					disturbed++
+					note = fmt.Sprintf("  other programs used %.1f cores", others)
+				}
 			}
 			fmt.Fprintf(t.Out, "round %d: %6d B %8s  %8s M records/s  %6.2f GB/s  %7.3f CPU s/GiB%s\n", round+1, p.size, p.transport,
-				formatMillions(r.RecordsPerS), r.BytesPerS/1e9, r.CPUSPerGiB, note)
-			m := report.measurement(p.transport, p.size, t.Producers, t.Consumers)
-			m.Rounds = append(m.Rounds, r)
+				units.FormatMillions(r[results.RecordsPerS]), r[results.BytesPerS]/1e9, r[results.CPUSPerGiB], note)
+			file.Add(results.Settings{Transport: string(p.transport), RecordSize: p.size, Producers: t.Producers, Consumers: t.Consumers}, r)
 		}
 	}
 	if disturbed > 0 {
 		fmt.Fprintf(t.Out, "%d of %d rounds were disturbed by other programs: run again on an idle machine\n", disturbed, t.Rounds*len(plan))
 	}
-	report.summarise()
-	return report, nil
+	return file.End(nil)
 }
 
 // plan returns what takes turns, and says what is left out.
@@ -107,25 +115,50 @@ func (t *Throughput) measures(plan []plannedRound, transport Transport) bool {
 
 // round runs one transport once. It also returns the processor time of the
 // workers' whole lives.
-func (t *Throughput) round(ctx context.Context, p plannedRound, socket string) (Round, time.Duration, error) {
+func (t *Throughput) round(ctx context.Context, p plannedRound, through *daemon) (results.Round, time.Duration, error) {
 	crew := newCrew(t.Launcher)
+	crew.observer = t.Observer
 	defer crew.abandon()
-	if err := t.start(crew, p, socket); err != nil {
-		return Round{}, 0, err
+	e := Exchange{Name: newExchangeName(), Producers: t.Producers, Consumers: t.Consumers}
+	if p.transport == Shm {
+		e.Socket, crew.daemon = through.socket, through
 	}
-	results, err := crew.wait(ctx, nil)
+	if err := t.start(crew, p, e); err != nil {
+		return nil, 0, err
+	}
+	done, err := crew.wait(ctx, nil)
 	if err != nil {
-		return Round{}, 0, err
+		return nil, 0, err
 	}
-	r, err := t.evaluate(p, results)
-	return r, crew.processorTime(), err
+	r, err := t.evaluate(p, done)
+	if err != nil {
+		return nil, 0, err
+	}
+	return r, crew.processorTime(), t.observe(r, p, done)
+}
+
+// observe adds what the observer saw of a round.
+func (t *Throughput) observe(r results.Round, p plannedRound, done []result) error {
+	if t.Observer == nil {
+		return nil
+	}
+	payload := int64(0)
+	for _, consumer := range done[t.Producers:] {
+		payload += consumer.Records * int64(p.size)
+	}
+	seen, err := t.Observer.End(payload)
+	if err != nil {
+		return fmt.Errorf("observe workers: %w", err)
+	}
+	maps.Copy(r, seen)
+	return nil
 }
 
 // evaluate works out the rates of a round.
-func (t *Throughput) evaluate(p plannedRound, results []result) (Round, error) {
+func (t *Throughput) evaluate(p plannedRound, done []result) (results.Round, error) {
 	var sent, received int64
 	var consumers, all []Span
-	for i, r := range results {
+	for i, r := range done {
 		all = append(all, r.Span)
 		if i < t.Producers {
 			sent += r.Records
@@ -135,22 +168,22 @@ func (t *Throughput) evaluate(p plannedRound, results []result) (Round, error) {
 		}
 	}
 	if sent != received {
-		return Round{}, fmt.Errorf("producers sent %d records, consumers got %d: %w", sent, received, ErrContent)
+		return nil, fmt.Errorf("producers sent %d records, consumers got %d: %w", sent, received, ErrContent)
 	}
 	wall, _ := spans(consumers)
 	_, cpu := spans(all)
 	if wall <= 0 {
-		return Round{}, errors.New("no time passed between the first record and the last: choose more -seconds")
+		return nil, errors.New("no time passed between the first record and the last: choose more -seconds")
 	}
 	bytes := float64(received) * float64(p.size)
-	return Round{
-		RecordsPerS: float64(received) / wall.Seconds(), BytesPerS: bytes / wall.Seconds(),
-		CPUSPerGiB: cpu.Seconds() / (bytes / (1 << 30)),
+	return results.Round{
+		results.RecordsPerS: float64(received) / wall.Seconds(), results.BytesPerS: bytes / wall.Seconds(),
+		results.CPUSPerGiB: cpu.Seconds() / (bytes / (1 << 30)),
 	}, nil
 }
 
 // start starts the workers of a round, producers first.
-func (t *Throughput) start(c *crew, p plannedRound, socket string) error {
+func (t *Throughput) start(c *crew, p plannedRound, e Exchange) error {
 	producerFiles, consumerFiles, err := t.files(p.transport)
 	defer func() { // a stream ends when the worker at its other end does
 		for _, file := range slices.Concat(slices.Concat(producerFiles...), slices.Concat(consumerFiles...)) {
@@ -160,13 +193,12 @@ func (t *Throughput) start(c *crew, p plannedRound, socket string) error {
 	if err != nil {
 		return err
 	}
-	e := Exchange{Name: newExchangeName(), Socket: socket, Producers: t.Producers, Consumers: t.Consumers}
 	for i := range t.Producers {
 		producer := &recordProducer{Exchange: e, Transport: p.transport, Size: p.size, Index: i, Duration: t.Duration}
 		if i == 0 {
 			producer.Fault = t.Fault
 		}
-		if err := c.start(fmt.Sprintf("producer %d", i), job{RecordProducer: producer}, producerFiles[i]...); err != nil {
+		if err := c.start(Producer, i, producer, producerFiles[i]...); err != nil {
 			return err
 		}
 	}
@@ -175,7 +207,7 @@ func (t *Throughput) start(c *crew, p plannedRound, socket string) error {
 		if i == 0 {
 			consumer.Fault = t.Fault
 		}
-		if err := c.start(fmt.Sprintf("consumer %d", i), job{RecordConsumer: consumer}, consumerFiles[i]...); err != nil {
+		if err := c.start(Consumer, i, consumer, consumerFiles[i]...); err != nil {
 			return err
 		}
 	}

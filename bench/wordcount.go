@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shuffled/client"
+	"shuffled/internal/units"
 	"shuffled/ipc"
 )
 
@@ -44,7 +45,7 @@ func (j *WordCount) Run(ctx context.Context) error {
 		return err
 	}
 	text := inputSize(files)
-	fmt.Fprintf(j.Out, "input: %s, %s of text in %s\n", plural(len(files), "file"), formatBytes(text), j.Input)
+	fmt.Fprintf(j.Out, "input: %s, %s of text in %s\n", units.Plural(len(files), "file"), units.FormatBytes(text), j.Input)
 	exchange := Exchange{Name: newExchangeName(), Producers: j.Producers, Consumers: j.Consumers}
 	results, err := j.shuffle(ctx, exchange, DealFiles(files, j.Producers), text)
 	if err != nil {
@@ -63,7 +64,7 @@ func (j *WordCount) Run(ctx context.Context) error {
 	}
 	j.showTop(counts)
 	fmt.Fprintf(j.Out, "through the shuffle: %s words in %.2f s, %s million words/s, %s moved, %.2f s of processor time\n",
-		groupDigits(counts.Total), wall.Seconds(), formatMillions(perSecond(counts.Total, wall)), formatBytes(moved), cpu.Seconds())
+		units.GroupDigits(counts.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(counts.Total, wall)), units.FormatBytes(moved), cpu.Seconds())
 
 	var timer spanTimer
 	timer.begin()
@@ -73,7 +74,7 @@ func (j *WordCount) Run(ctx context.Context) error {
 	}
 	wall, cpu = spans([]Span{timer.end()})
 	fmt.Fprintf(j.Out, "without a shuffle:   %s words in %.2f s, %s million words/s in one process, %.2f s of processor time\n",
-		groupDigits(want.Total), wall.Seconds(), formatMillions(perSecond(want.Total, wall)), cpu.Seconds())
+		units.GroupDigits(want.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(want.Total, wall)), cpu.Seconds())
 	return j.verify(counts, want)
 }
 
@@ -83,9 +84,9 @@ func (j *WordCount) showTop(counts *WordCounts) {
 		return
 	}
 	fmt.Fprintln(j.Out, "top words:")
-	width := len(groupDigits(top[0].Count))
+	width := len(units.GroupDigits(top[0].Count))
 	for _, w := range top {
-		fmt.Fprintf(j.Out, "  %*s  %s\n", width, groupDigits(w.Count), printableWord(w.Word))
+		fmt.Fprintf(j.Out, "  %*s  %s\n", width, units.GroupDigits(w.Count), printableWord(w.Word))
 	}
 }
 
@@ -119,7 +120,7 @@ func (j *WordCount) countAlone(ctx context.Context, files []InputFile) (*WordCou
 // shuffle counts through an exchange.
 func (j *WordCount) shuffle(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
 	workers := func(where string) string {
-		return fmt.Sprintf("workers: %s and %s, %s", plural(j.Producers, "producer"), plural(j.Consumers, "consumer"), where)
+		return fmt.Sprintf("workers: %s and %s, %s", units.Plural(j.Producers, "producer"), units.Plural(j.Consumers, "consumer"), where)
 	}
 	if j.Embedded {
 		fmt.Fprintln(j.Out, workers("goroutines of this process"))
@@ -156,12 +157,12 @@ func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, hands [][]
 	crew := newCrew(j.Launcher)
 	defer crew.abandon()
 	for i, files := range hands {
-		if err := crew.start(fmt.Sprintf("producer %d", i), job{WordProducer: j.producer(e, i, files)}); err != nil {
+		if err := crew.start(Producer, i, j.producer(e, i, files)); err != nil {
 			return nil, err
 		}
 	}
 	for i := range e.Consumers {
-		if err := crew.start(fmt.Sprintf("consumer %d", i), job{WordConsumer: j.consumer(e, i)}); err != nil {
+		if err := crew.start(Consumer, i, j.consumer(e, i)); err != nil {
 			return nil, err
 		}
 	}
@@ -178,7 +179,7 @@ func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, hands [][]
 }
 
 func progressText(done progressReport, text int64) string {
-	return fmt.Sprintf("read %s of %s, counted %s words", formatBytes(done.Bytes), formatBytes(text), groupDigits(done.Words))
+	return fmt.Sprintf("read %s of %s, counted %s words", units.FormatBytes(done.Bytes), units.FormatBytes(text), units.GroupDigits(done.Words))
 }
 
 // shuffleEmbedded runs all workers as goroutines of this process.

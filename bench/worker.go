@@ -17,27 +17,13 @@ import (
 	"shuffled/shuffle"
 )
 
-// A job is what a worker process is started with, on its standard input. One of
-// the fields is set.
-type job struct {
-	WordProducer   *wordProducer
-	WordConsumer   *wordConsumer
-	RecordProducer *recordProducer
-	RecordConsumer *recordConsumer
-}
+// A job is what a worker process is started with, on its standard input.
+type job struct{ Task task }
 
-func (j job) task() (task, error) {
-	switch {
-	case j.WordProducer != nil:
-		return j.WordProducer, nil
-	case j.WordConsumer != nil:
-		return j.WordConsumer, nil
-	case j.RecordProducer != nil:
-		return j.RecordProducer, nil
-	case j.RecordConsumer != nil:
-		return j.RecordConsumer, nil
+func init() {
+	for _, t := range []task{&wordProducer{}, &wordConsumer{}, &recordProducer{}, &recordConsumer{}} {
+		gob.Register(t)
 	}
-	return nil, errors.New("job is empty: this subcommand is for the program itself")
 }
 
 // A task is the work of one worker. It gets ready, calls w.begin, and works.
@@ -141,11 +127,10 @@ func RunWorker(in io.Reader, out io.Writer) int {
 }
 
 func runJob(ctx context.Context, j job, w *workerContext) (result, error) {
-	t, err := j.task()
-	if err != nil {
-		return result{}, err
+	if j.Task == nil {
+		return result{}, errors.New("job is empty: this subcommand is for the program itself")
 	}
-	return t.run(ctx, w)
+	return j.Task.run(ctx, w)
 }
 
 // A reporter sends reports from several goroutines.

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"shuffled/bench"
+	"shuffled/bench/results"
 )
 
 const throughputHelp = `usage: bench throughput [flags]
@@ -49,7 +47,8 @@ func throughput(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	flags.IntVar(&job.Producers, "producers", 1, "`number` of producers")
 	flags.IntVar(&job.Consumers, "consumers", 1, "`number` of consumers")
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
-	path := flags.String("json", "", "`file` to write the report to, with every round and the machine")
+	var out outputs
+	out.addFlags(flags)
 	err := parse(flags, args, stdout, throughputHelp)
 	if errors.Is(err, errHelp) {
 		return nil
@@ -79,7 +78,7 @@ func throughput(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if job.Launcher, err = launcher(stderr); err != nil {
 		return err
 	}
-	return measure(ctx, &job, *path, stdout)
+	return out.keep(stdout, func() (*results.File, error) { return job.Run(ctx) })
 }
 
 func parseSizes(list string) ([]int, error) {
@@ -97,39 +96,4 @@ func parseSizes(list string) ([]int, error) {
 		sizes = append(sizes, size)
 	}
 	return sizes, nil
-}
-
-// measure runs the job and writes the report. A file that cannot be written is
-// found before the time is spent.
-func measure(ctx context.Context, job *bench.Throughput, path string, stdout io.Writer) error {
-	var file *os.File
-	if path != "" {
-		var err error
-		if file, err = os.CreateTemp(filepath.Dir(path), ".bench-*.json"); err != nil {
-			return fmt.Errorf("create report: %w: give a file in a folder that exists with -json", err)
-		}
-		defer func() {
-			_ = file.Close()
-			_ = os.Remove(file.Name()) // it has another name if all went well
-		}()
-	}
-	report, err := job.Run(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(stdout)
-	if err := report.WriteTable(stdout); err != nil {
-		return err
-	}
-	if file == nil {
-		return nil
-	}
-	if err := errors.Join(report.WriteJSON(file), file.Chmod(0o644), file.Close()); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	fmt.Fprintf(stdout, "report: %s\n", path)
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/bench"
+	"shuffled/bench/results"
 )
 
 func TestThroughputMeasuresEveryTransportAndWritesTheReport(t *testing.T) {
@@ -22,19 +23,19 @@ func TestThroughputMeasuresEveryTransportAndWritesTheReport(t *testing.T) {
 
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	var report bench.Report
+	var report results.File
 	require.NoError(t, json.Unmarshal(b, &report))
 	require.NotEmpty(t, report.Machine.Kernel)
 	require.Len(t, report.Results, 10)
 	for i, m := range report.Results {
-		require.Equal(t, bench.Transports[i%5], m.Transport)
+		require.Equal(t, string(bench.Transports[i%5]), m.Transport)
 		require.Equal(t, []int{16, 100}[i/5], m.RecordSize)
 		require.Len(t, m.Rounds, 2)
 		for _, round := range m.Rounds {
-			require.Positive(t, round.RecordsPerS)
-			require.InEpsilon(t, round.RecordsPerS*float64(m.RecordSize), round.BytesPerS, 1e-9)
+			require.Positive(t, round[results.RecordsPerS])
+			require.InEpsilon(t, round[results.RecordsPerS]*float64(m.RecordSize), round[results.BytesPerS], 1e-9)
 		}
-		require.InEpsilon(t, (m.Rounds[0].RecordsPerS+m.Rounds[1].RecordsPerS)/2, m.MedianRecordsPerS, 1e-9)
+		require.InEpsilon(t, (m.Rounds[0][results.RecordsPerS]+m.Rounds[1][results.RecordsPerS])/2, m.MedianRecordsPerS, 1e-9)
 		require.Positive(t, m.RatioToCeiling)
 		require.Positive(t, m.RatioToUnix)
 	}

@@ -1,11 +1,10 @@
-package bench
+package results
 
 import (
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,10 +68,4 @@ func TestMachineLeavesOutWhatTheSystemDoesNotTell(t *testing.T) {
 	m := describeMachine(t.TempDir())
 	m.NoFile = 0
 	require.Equal(t, Machine{Cores: m.Cores, GoMaxProcs: m.GoMaxProcs, Go: m.Go}, m)
-}
-
-func TestMachineBusyTimeLeavesOutIdleAndWaiting(t *testing.T) {
-	root := writeSystemFiles(t, map[string]string{"proc/stat": "cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 1 1 1\n"})
-	require.Equal(t, 630*time.Millisecond, machineBusy(systemFiles{root}))
-	require.Zero(t, machineBusy(systemFiles{t.TempDir()}))
 }

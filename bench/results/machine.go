@@ -1,4 +1,4 @@
-package bench
+package results
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/units"
 )
 
 // A Machine is what a measurement depends on. What the system does not tell is
@@ -151,7 +153,7 @@ func (m Machine) String() string {
 	parts := []string{m.CPU, fmt.Sprintf("%d cores", m.Cores)}
 	for _, c := range m.Caches {
 		if c.Type != "instruction" {
-			parts = append(parts, fmt.Sprintf("L%d %s", c.Level, formatBytes(c.Bytes)))
+			parts = append(parts, fmt.Sprintf("L%d %s", c.Level, units.FormatBytes(c.Bytes)))
 		}
 	}
 	parts = append(parts, "Linux "+m.Kernel, m.Go)
@@ -159,7 +161,7 @@ func (m Machine) String() string {
 		parts = append(parts, "THP "+m.THP)
 	}
 	if m.MemoryLimit > 0 {
-		parts = append(parts, "limited to "+formatBytes(m.MemoryLimit))
+		parts = append(parts, "limited to "+units.FormatBytes(m.MemoryLimit))
 	}
 	if m.Governor != "" {
 		parts = append(parts, "governor "+m.Governor)

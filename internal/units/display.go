@@ -1,4 +1,4 @@
-package bench
+package units
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// groupDigits writes a number with commas between thousands.
-func groupDigits(n int64) string {
+// GroupDigits writes a number with commas between thousands.
+func GroupDigits(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -15,8 +15,8 @@ func groupDigits(n int64) string {
 	return digits
 }
 
-// formatBytes writes a number of bytes with a binary unit.
-func formatBytes(n int64) string {
+// FormatBytes writes a number of bytes with a binary unit.
+func FormatBytes(n int64) string {
 	switch {
 	case n >= 1<<30:
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
@@ -28,8 +28,8 @@ func formatBytes(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// formatMillions writes a number in millions with three or more digits.
-func formatMillions(v float64) string {
+// FormatMillions writes a number in millions with three or more digits.
+func FormatMillions(v float64) string {
 	switch v /= 1e6; {
 	case v >= 100:
 		return fmt.Sprintf("%.0f", v)
@@ -41,16 +41,16 @@ func formatMillions(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// plural writes a count of things.
-func plural(n int, thing string) string {
+// Plural writes a count of things.
+func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return groupDigits(int64(n)) + " " + thing + "s"
+	return GroupDigits(int64(n)) + " " + thing + "s"
 }
 
-// perSecond returns n over d, 0 if no time passed.
-func perSecond(n int64, d time.Duration) float64 {
+// PerSecond returns n over d, 0 if no time passed.
+func PerSecond(n int64, d time.Duration) float64 {
 	if d <= 0 {
 		return 0
 	}
