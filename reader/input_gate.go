@@ -271,7 +271,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer) (BufferOrEvent, error) {
 		g.arm(channel)
 		return BufferOrEvent{}, nil
 	}
-	element, err := c.view.Poll(b)
+	ok, err := c.view.Take(b)
 	if errors.Is(err, shuffle.ErrTooManyBuffersHeld) {
 		g.ready.push(channel)
 		return BufferOrEvent{}, fmt.Errorf("channel %d: %w", channel, err)
@@ -280,7 +280,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer) (BufferOrEvent, error) {
 		g.end(channel)
 		return BufferOrEvent{}, fmt.Errorf("channel %d: %w", channel, err)
 	}
-	if element.Buffer == nil {
+	if !ok {
 		if err := g.endIfFailed(channel); err != nil {
 			return BufferOrEvent{}, err
 		}
@@ -290,7 +290,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer) (BufferOrEvent, error) {
 	switch {
 	case c.view.Ended():
 		g.end(channel)
-	case element.NextDataType.HasPriority():
+	case c.view.HasPriority():
 		g.ready.pushFirst(channel)
 	default:
 		g.ready.push(channel) // it arms when its turn finds nothing

@@ -217,7 +217,7 @@ func deliverBytes(chunk []byte, yield func([]byte, error) bool) (rest []byte, go
 // parsed. Where the next record begins is known only when the length of this one
 // has arrived from the producer's core, so a chain of small records would wait for
 // one line after the other.
-const fetchAhead = 512
+const fetchAhead = 2048
 
 // fetch loads a byte of each line of a buffer, which the processor can do side by
 // side. The result keeps the compiler from leaving it out.

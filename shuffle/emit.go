@@ -77,6 +77,35 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 	}
 }
 
+// StartRecord makes room for a record, of size bytes with its length prefix, as a
+// whole: it ends a subpartition's open buffer if little is left of it, and starts
+// the next one. Then the writer can Reserve in OpenBuffer and write outside of any
+// lock; a lock that is let go behind a record waits until the record has left the
+// core. Where Reserve still returns nothing, the record is one to be cut, and goes
+// through EmitRecordParts. Waiting and errors are as there.
+func (p *ResultPartition) StartRecord(ctx context.Context, size, subpartition int) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.checkSubpartition(subpartition); err != nil {
+		return err
+	}
+	s := p.subpartitions[subpartition]
+	if size > p.layout.SegmentSize || s.open && !p.isBetterWhole(size, s.builder.WritableBytes()) {
+		return nil
+	}
+	if err := p.prepareWrite(size, false); err != nil {
+		return err
+	}
+	if s.open {
+		s.mu.Lock()
+		p.finishOpen(s)
+		s.mu.Unlock()
+	}
+	return p.startBuffer(ctx, s, 0)
+}
+
 func (p *ResultPartition) checkSubpartition(subpartition int) error {
 	if subpartition < 0 || subpartition >= len(p.subpartitions) {
 		return fmt.Errorf("partition %s: subpartition %d of %d: %w", p.spec.ID, subpartition, len(p.subpartitions), ErrInvalidArgument)

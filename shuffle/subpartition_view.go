@@ -101,42 +101,62 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	return v, nil
 }
 
-// Poll takes the next element into b and returns it with the backlog behind it.
-// Without one, the result's Buffer is nil. Partial content of an unfinished
-// buffer is an element too; empty ones are passed over.
+// Poll is Take with the backlog behind the element, the type of the next one and
+// the element's sequence number. Without an element, the result's Buffer is nil.
+func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
+	sequence := v.sequence
+	ok, err := v.Take(b)
+	if !ok || err != nil {
+		return BufferAndBacklog{}, err
+	}
+	r := BufferAndBacklog{Buffer: b, SequenceNumber: sequence}
+	if v.IsAvailable() {
+		r.NextDataType = v.nextDataType()
+	}
+	r.Backlog = v.backlog()
+	return r, nil
+}
+
+// Take takes the next element into b and reports whether there was one. Partial
+// content of an unfinished buffer is an element too; empty ones are passed over.
+// While it knows of more elements than one it looks at no word that the producer
+// writes for each of them: the line of such a word goes back and forth.
 //
 // What the producer's process wrote against the layout is ErrProtocol and ends
 // the stream. ErrTooManyBuffersHeld leaves everything as it is: release buffers
 // and poll again.
-func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
+func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 	if v.closed {
-		return BufferAndBacklog{}, v.closedError()
+		return false, v.closedError()
 	}
 	if n, err := v.queue.RefreshPriority(); err != nil {
-		return BufferAndBacklog{}, v.protocolError(err)
+		return false, v.protocolError(err)
 	} else if n > 0 {
-		return v.pollPriority(b)
+		return v.takePriority(b)
 	}
 	if v.blocked || v.ended {
-		return BufferAndBacklog{}, nil
+		return false, nil
 	}
-	// Loaded before the queue: what they promise must be there.
-	position, flushed := v.queue.Position(), v.queue.Flushed()
+	position, flushed := v.position, v.position
+	if v.queue.Queued() <= 1 {
+		// Loaded before the queue: what they promise must be there.
+		position, flushed = v.queue.Position(), v.queue.Flushed()
+	}
 	for {
 		ok, err := v.startHead()
 		if err != nil {
-			return BufferAndBacklog{}, err
+			return false, err
 		}
 		if !ok {
-			return BufferAndBacklog{}, v.checkAtEnd(position, flushed)
+			return false, v.checkAtEnd(position, flushed)
 		}
 		if err := v.head.Build(b); err != nil {
-			return BufferAndBacklog{}, v.protocolError(err)
+			return false, v.protocolError(err)
 		}
 		finished := v.head.IsFinished()
 		if !finished && v.queue.Queued() > 1 {
 			_ = b.Release()
-			return BufferAndBacklog{}, v.protocolError(fmt.Errorf("element %d is unfinished and not the last: %w", v.queue.Next(), memseg.ErrCorrupt))
+			return false, v.protocolError(fmt.Errorf("element %d is unfinished and not the last: %w", v.queue.Next(), memseg.ErrCorrupt))
 		}
 		typ := v.head.DataType()
 		if typ.IsBuffer() {
@@ -150,9 +170,10 @@ func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
 			if finished {
 				continue
 			}
-			return BufferAndBacklog{}, v.checkAtEnd(position, flushed)
+			return false, v.checkAtEnd(position, flushed)
 		}
-		return v.result(b, typ), nil
+		v.sequence++
+		return true, nil
 	}
 }
 
@@ -218,34 +239,31 @@ func (v *SubpartitionView) finishHead(typ memseg.DataType) {
 	v.head.Close()
 }
 
-func (v *SubpartitionView) pollPriority(b *memseg.Buffer) (BufferAndBacklog, error) {
+func (v *SubpartitionView) takePriority(b *memseg.Buffer) (ok bool, err error) {
 	ordinal := v.queue.PriorityOrdinal()
 	d, err := v.queue.NextPriority()
 	if err == nil && !d.Type.HasPriority() {
 		err = fmt.Errorf("%s in the priority ring: %w", d.Type, memseg.ErrCorrupt)
 	}
 	if err != nil {
-		return BufferAndBacklog{}, v.protocolError(err)
+		return false, v.protocolError(err)
 	}
 	v.mu.Lock()
 	v.prioritiesHanded++
 	v.mu.Unlock()
 	c := memseg.NewStaticBufferConsumer(v.queue.EventBytes(d), d.Type, &v.priorities, ordinal)
 	if err := c.Build(b); err != nil {
-		return BufferAndBacklog{}, v.protocolError(err)
+		return false, v.protocolError(err)
 	}
 	c.Close()
-	return v.result(b, d.Type), nil
+	v.sequence++
+	return true, nil
 }
 
-func (v *SubpartitionView) result(b *memseg.Buffer, typ memseg.DataType) BufferAndBacklog {
-	r := BufferAndBacklog{Buffer: b, SequenceNumber: v.sequence}
-	v.sequence++
-	if v.IsAvailable() {
-		r.NextDataType = v.nextDataType()
-	}
-	r.Backlog = v.backlog()
-	return r
+// HasPriority reports whether the element that Take would return has priority.
+func (v *SubpartitionView) HasPriority() bool {
+	n, err := v.queue.RefreshPriority()
+	return n > 0 && err == nil && !v.closed
 }
 
 func (v *SubpartitionView) nextDataType() memseg.DataType {

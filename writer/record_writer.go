@@ -116,7 +116,13 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 		body := asBytes(&rec)
 		dst := open.Reserve(lengthPrefix + len(body))
 		if dst == nil {
-			return w.emitLong(ctx, rec, len(body), subpartition)
+			var err error
+			if dst, err = w.startRecord(ctx, lengthPrefix+len(body), subpartition); err != nil {
+				return err
+			}
+			if dst == nil {
+				return w.emitLong(ctx, rec, len(body), subpartition)
+			}
 		}
 		binary.BigEndian.PutUint32(dst, uint32(len(body)))
 		copy(dst[lengthPrefix:], body)
@@ -124,6 +130,12 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 	} else {
 		size := w.codec.Size(rec)
 		dst := open.Reserve(lengthPrefix + size)
+		if dst == nil && size >= 0 {
+			var err error
+			if dst, err = w.startRecord(ctx, lengthPrefix+size, subpartition); err != nil {
+				return err
+			}
+		}
 		if dst == nil || size < 0 {
 			return w.emitLong(ctx, rec, size, subpartition)
 		}
@@ -139,6 +151,22 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 		return w.commit(subpartition)
 	}
 	return nil
+}
+
+// startRecord returns room for a record of size bytes with its prefix at the start
+// of a new buffer, or nil if the record is to be cut.
+func (w *RecordWriter[T]) startRecord(ctx context.Context, size, subpartition int) ([]byte, error) {
+	if err := w.flusherErr(); err != nil {
+		return nil, err
+	}
+	if err := w.partition.StartRecord(ctx, size, subpartition); err != nil {
+		return nil, err
+	}
+	dst := w.builders[subpartition].Reserve(size)
+	if dst != nil {
+		w.published.Store(w.records)
+	}
+	return dst, nil
 }
 
 func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
@@ -161,7 +189,7 @@ func (w *RecordWriter[T]) sizeError(size, got int) error {
 	return fmt.Errorf("partition %s: codec %T promised %d bytes and appended %d: %w", w.partition.ID(), w.codec, size, got, shuffle.ErrCorruptRecord)
 }
 
-// emitLong writes a record that does not fit the open buffer.
+// emitLong writes a record that is cut over buffers.
 func (w *RecordWriter[T]) emitLong(ctx context.Context, rec T, size, subpartition int) error {
 	prefix, body, err := w.serialize(rec, size)
 	if err != nil {

@@ -179,6 +179,7 @@ func TestEmitWaitsForASegment(t *testing.T) {
 		require.Eventually(t, link.IsParked, wait, tick)
 		require.Len(t, take(t, view), 64)
 		require.NoError(t, <-blocked)
+		require.NoError(t, w.Finish(context.Background()))
 		require.EqualValues(t, 2, w.Counters().Records)
 	})
 }
