@@ -121,6 +121,12 @@ type PartitionLayout struct {
 	FirstOrdinal uint64
 }
 
+// QueueKey names the queue of a subpartition to observers from outside: it is the
+// same in every process, and hardly ever that of another queue of the host.
+func (l *PartitionLayout) QueueKey(subpartition int) uint64 {
+	return binary.LittleEndian.Uint64(l.ID[:]) ^ l.Epoch<<32 ^ uint64(subpartition)
+}
+
 // NewPartitionLayout chooses the queue capacity for a geometry, and returns
 // ErrLayout for one that the layout cannot hold.
 func NewPartitionLayout(typ uint32, id [16]byte, epoch uint64, subpartitions, segments, segmentSize int) (PartitionLayout, error) {

@@ -87,7 +87,7 @@ func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.Part
 	}
 	for i := range l.Subpartitions {
 		p.subpartitions = append(p.subpartitions, &ResultSubpartition{
-			partition: p, index: i, queue: memseg.NewQueueWriter(region, &l, i), segments: make([]int32, l.QueueCapacity),
+			partition: p, index: i, key: l.QueueKey(i), queue: memseg.NewQueueWriter(region, &l, i), segments: make([]int32, l.QueueCapacity),
 		})
 	}
 	p.words.PoolSize.Store(uint64(segments.Size()))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"shuffled/internal/probe"
 	"shuffled/memseg"
 )
 
@@ -19,9 +20,11 @@ type ResultSubpartition struct {
 	index     int
 
 	builder memseg.BufferBuilder // of the open buffer, if open
+	key     uint64               // names the queue to observers
 
 	mu       sync.Mutex
 	open     bool // the last element is an unfinished buffer
+	readable bool // and its consumer was told to read what is in it
 	queue    *memseg.QueueWriter
 	segments []int32 // ring: segment of each unreleased element
 	link     *ConsumerLink
@@ -37,6 +40,7 @@ func (s *ResultSubpartition) want() *memseg.Word {
 
 // publish makes a started buffer the last element of the queue.
 func (s *ResultSubpartition) publish(segment, partialLength int) error {
+	s.readable = false
 	s.segments[s.queue.Published()&uint64(len(s.segments)-1)] = int32(segment)
 	return s.queue.PublishBuffer(memseg.Descriptor{
 		Type: memseg.DataBuffer, Segment: segment, PartialRecordLength: partialLength,
@@ -59,6 +63,7 @@ func (s *ResultSubpartition) startShared(segment, partialLength int) error {
 
 // finishBuffer ends the open buffer, which holds so many bytes.
 func (s *ResultSubpartition) finishBuffer(bytes int) {
+	s.markReadable(bytes)
 	s.open = false
 	s.signal(s.queue.Advance(bytes, 1, s.want()))
 	s.discardFinished()
@@ -89,7 +94,20 @@ func (s *ResultSubpartition) addEvent(typ memseg.DataType, content []byte) error
 
 // flush asks the consumer to read what is committed, openBytes of it in the open
 // buffer. A flush that adds nothing to the last one does nothing.
-func (s *ResultSubpartition) flush(openBytes int) { s.signal(s.queue.Flush(openBytes, s.want())) }
+func (s *ResultSubpartition) flush(openBytes int) {
+	if s.open && openBytes > 0 {
+		s.markReadable(openBytes)
+	}
+	s.signal(s.queue.Flush(openBytes, s.want()))
+}
+
+// markReadable marks, for observers, that the open buffer can be read from now on.
+func (s *ResultSubpartition) markReadable(bytes int) {
+	if !s.readable {
+		s.readable = true
+		probe.Publish(s.key, s.queue.Published()-1, uint64(bytes))
+	}
+}
 
 func (s *ResultSubpartition) signal(ring bool) {
 	if ring {

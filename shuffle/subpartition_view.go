@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"shuffled/internal/probe"
 	"shuffled/memseg"
 )
 
@@ -34,11 +35,13 @@ type SubpartitionView struct {
 	queue    *memseg.QueueReader
 	region   *memseg.Region
 	layout   memseg.PartitionLayout
+	key      uint64 // names the queue to observers
 	poolSize *memseg.Word
 	words    memseg.ChannelWords // ours to write
 	producer producerLink
 
 	head       memseg.BufferConsumer // of the element at queue.Next(), if reading
+	marked     bool                  // observers were told of it
 	position   uint64                // stream position up to which we have read
 	sequence   uint32
 	buffers    uint64 // data buffers read to their end
@@ -87,7 +90,7 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	}
 	part := memseg.NewPartitionWords(region)
 	v := &SubpartitionView{
-		queue: memseg.NewQueueReader(region, &l, subpartition), region: region, layout: l,
+		queue: memseg.NewQueueReader(region, &l, subpartition), region: region, layout: l, key: l.QueueKey(subpartition),
 		poolSize: part.PoolSize, words: words,
 		producer: producerLink{bell: bell, parked: part.Parked, subpartition: subpartition},
 		done:     make([]bool, l.QueueCapacity), onClosed: closed,
@@ -161,6 +164,10 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 		typ := v.head.DataType()
 		if typ.IsBuffer() {
 			v.position += uint64(b.Len())
+			if !v.marked && b.Len() > 0 {
+				v.marked = true
+				probe.Consume(v.key, v.queue.Next(), uint64(b.Len()))
+			}
 		}
 		if finished {
 			v.finishHead(typ)
@@ -208,6 +215,7 @@ func (v *SubpartitionView) startHead() (bool, error) {
 	if err != nil {
 		return false, v.protocolError(err)
 	}
+	v.marked = false
 	if d.Type.IsEvent() {
 		v.head.ResetStatic(v.queue.EventBytes(d), d.Type, v, v.queue.Next())
 	} else {
