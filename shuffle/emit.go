@@ -84,10 +84,6 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 // core. Where Reserve still returns nothing, the record is one to be cut, and goes
 // through EmitRecordParts. Waiting and errors are as there.
 func (p *ResultPartition) StartRecord(ctx context.Context, size, subpartition int) error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	defer p.leave()
 	if err := p.checkSubpartition(subpartition); err != nil {
 		return err
 	}
@@ -95,9 +91,19 @@ func (p *ResultPartition) StartRecord(ctx context.Context, size, subpartition in
 	if size > p.layout.SegmentSize || s.open && !p.isBetterWhole(size, s.builder.WritableBytes()) {
 		return nil
 	}
-	if err := p.prepareWrite(size, false); err != nil {
+	if err := p.checkWrite(size); err != nil {
 		return err
 	}
+	return p.startWhole(ctx, s)
+}
+
+// startWhole starts a new buffer with the start of a record.
+func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	p.setBroadcastMode(false)
 	if s.open {
 		s.mu.Lock()
 		p.finishOpen(s)
@@ -114,17 +120,21 @@ func (p *ResultPartition) checkSubpartition(subpartition int) error {
 }
 
 func (p *ResultPartition) prepareWrite(framed int, broadcast bool) error {
+	if err := p.checkWrite(framed); err != nil {
+		return err
+	}
+	p.setBroadcastMode(broadcast)
+	return nil
+}
+
+func (p *ResultPartition) checkWrite(framed int) error {
 	if err := p.checkWritable(); err != nil {
 		return err
 	}
 	if err := p.checkRecord(framed); err != nil {
 		return err
 	}
-	if err := p.checkNotReserved(); err != nil {
-		return err
-	}
-	p.setBroadcastMode(broadcast)
-	return nil
+	return p.checkNotReserved()
 }
 
 // failedInRecord ends the partition when an error cuts a record in two: its

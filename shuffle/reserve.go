@@ -21,10 +21,6 @@ type reservation struct {
 // ErrRecordTooLarge and has to be emitted. It waits for a free segment as
 // EmitRecord does.
 func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]byte, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	defer p.leave()
 	if subpartition < 0 || subpartition >= len(p.subpartitions) || n < 0 {
 		return nil, fmt.Errorf("partition %s: reserve %d bytes in subpartition %d of %d: %w",
 			p.spec.ID, n, subpartition, len(p.subpartitions), ErrInvalidArgument)
@@ -33,16 +29,13 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 		return nil, fmt.Errorf("partition %s: reserve %d bytes, want at most %d: %w",
 			p.spec.ID, n, p.layout.SegmentSize-lengthPrefix, ErrRecordTooLarge)
 	}
-	if err := p.prepareWrite(lengthPrefix+n, false); err != nil {
+	if err := p.checkWrite(lengthPrefix + n); err != nil {
 		return nil, err
 	}
 	s := p.subpartitions[subpartition]
 	dst := s.builder.Reserve(lengthPrefix + n)
 	if dst == nil {
-		s.mu.Lock()
-		p.finishOpen(s)
-		s.mu.Unlock()
-		if err := p.startBuffer(ctx, s, 0); err != nil {
+		if err := p.startWhole(ctx, s); err != nil {
 			return nil, err
 		}
 		dst = s.builder.Reserve(lengthPrefix + n)
