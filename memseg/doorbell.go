@@ -14,7 +14,10 @@ import (
 type Doorbell struct {
 	futex *Word32
 	bits  []*Word
-	spins int // the owner's own, see waitAwake
+
+	// The owner's own, see waitAwake.
+	spins          int
+	skips, skipped int // turns still to be left out, and how many were the last time
 }
 
 // NewDoorbell returns the doorbell in region, which has room for numBits bits, or

@@ -9,13 +9,18 @@ const (
 	// mostSpins is about two microseconds, half of what a sleep and a wake-up take.
 	mostSpins  = 2000
 	leastSpins = mostSpins / 64
+
+	// A turn is for a peer in the same process. To those of other processes it is
+	// of no use, and costs more than the sleep when it wakes a thread, so it is left
+	// out for twice as many sleeps each time, up to mostSkipped.
+	mostSkipped = 63
 )
 
 // maySpin is false where a spinner would take the core that its peer needs.
 var maySpin = runtime.NumCPU() > 2
 
 // waitAwake reports whether the doorbell was rung since rings within the spin
-// and the turn. The spin doubles while it is of use and halves while it is not.
+// and the turn. Each is done more while it is of use and less while it is not.
 func (d *Doorbell) waitAwake(rings uint32) bool {
 	if isScheduled() {
 		return false // the order of a test is decided elsewhere
@@ -30,6 +35,16 @@ func (d *Doorbell) waitAwake(rings uint32) bool {
 		}
 		d.spins /= 2
 	}
+	if d.skips > 0 {
+		d.skips--
+		return false
+	}
 	runtime.Gosched()
-	return d.futex.Load() != rings
+	if d.futex.Load() != rings {
+		d.skipped = 0
+		return true
+	}
+	d.skipped = min(2*d.skipped+1, mostSkipped)
+	d.skips = d.skipped
+	return false
 }

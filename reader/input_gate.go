@@ -68,6 +68,7 @@ type InputGate struct {
 	wakeUps   uint64
 	idle      time.Duration
 	unread    *unreadRecords // what a loop over Records left
+	spare     *memseg.Buffer // to deliver into; nil once it is handed out
 
 	reading sync.Mutex // held by whoever reads, and by Close to wait for it
 
@@ -176,12 +177,12 @@ func (g *InputGate) readMail() {
 // returned once, after everything that its producer had committed; the other
 // channels can be read on.
 func (g *InputGate) Next(ctx context.Context) (BufferOrEvent, error) {
-	return g.next(ctx, &memseg.Buffer{}, true)
+	return g.next(ctx, nil, true)
 }
 
 // TryNext is Next without waiting: ok is false when nothing can be read now.
 func (g *InputGate) TryNext() (b BufferOrEvent, ok bool, err error) {
-	b, err = g.next(context.Background(), &memseg.Buffer{}, false)
+	b, err = g.next(context.Background(), nil, false)
 	return b, err == nil && b.Buffer != nil, err
 }
 
@@ -206,11 +207,17 @@ func (g *InputGate) ResumeConsumption(channel int) error {
 	return nil
 }
 
-// next delivers into b.
+// next delivers into b, or into a buffer of its own if b is nil.
 func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, wait bool) (_ BufferOrEvent, err error) {
 	g.reading.Lock()
 	defer g.reading.Unlock()
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read input gate", &err)
+	if b == nil {
+		if g.spare == nil {
+			g.spare = &memseg.Buffer{}
+		}
+		b = g.spare
+	}
 	for {
 		if g.closing.Load() { // the memory may be gone
 			return BufferOrEvent{}, fmt.Errorf("input gate: %w", shuffle.ErrClosed)
@@ -230,6 +237,9 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, wait bool) (_ Bu
 			continue
 		}
 		result, err := g.poll(channel, b)
+		if result.Buffer == g.spare {
+			g.spare = nil // it is handed out
+		}
 		if err != nil || result.Buffer != nil {
 			return result, err
 		}
