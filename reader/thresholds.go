@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// maxThreshold is half of a core's second-level cache: a batch of that size has
-// left the producer's core by the time it is read.
-var maxThreshold = secondLevelCache() / 2
+// maxThreshold is a core's second-level cache: the first part of a batch of that
+// size has left the producer's core by the time it is read, and two sleeps are
+// worth it.
+var maxThreshold = secondLevelCache()
 
 // secondLevelCache returns the size of the second-level cache in bytes, 1 MiB
 // where the kernel does not tell.

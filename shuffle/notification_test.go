@@ -112,8 +112,8 @@ func TestConsumerArmedAheadIsRung(t *testing.T) {
 		{"at once by an event", 195, func(s *stream) { s.event(event) }, 1},
 		{"at once by a priority event", 195, func(s *stream) { s.event(priorityEvent) }, 1},
 		{"at once by the end", 195, func(s *stream) { s.finish() }, 1},
-		{"at a quarter of the pool at the latest", 1 << 30, func(s *stream) { s.write(7 * full) }, 0},
-		{"beyond a quarter of the pool", 1 << 30, func(s *stream) { s.write(8 * full) }, 1},
+		{"not before half of the pool", 1 << 30, func(s *stream) { s.write(15 * full) }, 0},
+		{"beyond half of the pool at the latest", 1 << 30, func(s *stream) { s.write(16 * full) }, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			overMemories(t, func(t *testing.T, memory linktest.Memory) {

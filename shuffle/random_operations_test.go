@@ -492,7 +492,7 @@ func (r *randomRun) arm(sub, threshold int) {
 	r.logf("arm %d at %d", sub, threshold)
 	rings := r.consumers[sub].Rings()
 	idle := r.consumers[sub].Arm(threshold)
-	want := s.readTo + min(threshold, r.size*r.segment/(4*len(r.streams)))
+	want := s.readTo + min(threshold, r.size*r.segment/(2*len(r.streams)))
 	wantIdle := s.prioritiesRead == len(s.priorities) &&
 		(s.blocked || s.ended() || s.flushedTo <= s.readTo && s.finishedTo <= want)
 	require.Equal(r.t, wantIdle, idle)

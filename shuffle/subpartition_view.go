@@ -331,13 +331,14 @@ func (v *SubpartitionView) backlog() int {
 // Arm asks the producer to wake the consumer once the stream lies more than
 // threshold bytes beyond what was read, or on a flush, an event or the end. It
 // reports whether there is nothing to read until then: false means go on
-// reading. The threshold is cut to a share of the producer's pool, so that the
-// producer never waits for a consumer that waits for it.
+// reading. The threshold is cut to half of this subpartition's share of the
+// producer's pool, so that the producer never waits for a consumer that waits for
+// it.
 func (v *SubpartitionView) Arm(threshold int) (idle bool) {
 	if v.closed {
 		return true
 	}
-	limit := v.poolSize.Load() * uint64(v.layout.SegmentSize) / uint64(4*v.layout.Subpartitions)
+	limit := v.poolSize.Load() * uint64(v.layout.SegmentSize) / uint64(2*v.layout.Subpartitions)
 	want := v.position + min(uint64(threshold), limit)
 	v.words.Want.Store(want)
 	if n, err := v.queue.RefreshPriority(); n > 0 || err != nil {
