@@ -18,6 +18,7 @@ type Doorbell struct {
 	// The owner's own, see waitAwake.
 	spins          int
 	skips, skipped int // turns still to be left out, and how many were the last time
+	shared         *sharedSleeper
 }
 
 // NewDoorbell returns the doorbell in region, which has room for numBits bits, or
@@ -117,12 +118,10 @@ func (d *Doorbell) park(ctx context.Context, rings uint32, parked *Word32, timeo
 			return err
 		}
 	default:
-		parked.Store(1)
-		slept := sleepGroups.wait(d.futex, rings, timeout)
-		parked.Store(0)
-		if !slept {
-			parkedWatcher.wait(d.futex, rings, timeout)
+		if d.shared == nil {
+			d.shared = newSharedSleeper(d.futex)
 		}
+		d.shared.sleep(rings, parked, timeout)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

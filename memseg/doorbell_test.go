@@ -273,9 +273,9 @@ func TestMoreSleepersThanThreadsAllWake(t *testing.T) {
 			for _, g := range sleepGroups.groups {
 				n += len(g.sleepers)
 			}
-			parkedWatcher.mu.Lock()
-			defer parkedWatcher.mu.Unlock()
-			return n + len(parkedWatcher.entries)
+			idleWatcher.mu.Lock()
+			defer idleWatcher.mu.Unlock()
+			return n + len(idleWatcher.sleepers)
 		}
 		require.Eventually(t, func() bool {
 			return len(threadTokens) == maxParkedThreads && sharing() == sleepers-maxParkedThreads

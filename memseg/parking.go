@@ -3,6 +3,8 @@ package memseg
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxParkedThreads is how many goroutines of a process may sleep in a futex call
@@ -11,77 +13,163 @@ const maxParkedThreads = 16
 
 var threadTokens = make(chan struct{}, maxParkedThreads)
 
-// The watcher looks at its words at these intervals: the shorter after a change,
-// the longer when nothing has changed for as long as that.
-const (
-	watchFast = 200 * time.Microsecond
-	watchSlow = 20 * time.Millisecond
-)
+// A sharedSleeper sleeps for the owner of a doorbell without a thread of its own.
+// Only the owner calls its methods.
+type sharedSleeper struct {
+	word  *Word32
+	value uint32        // the sleep is over when word differs from it
+	woken chan struct{} // gets one element from whoever takes the sleeper off its list
+	timer *time.Timer
+	brisk bool // the last sleep was short
 
-// A watcher wakes goroutines whose futex words change, by looking at all of
-// them. Its goroutine runs while anything is watched.
-type watcher struct {
-	mu      sync.Mutex
-	entries map[*watchEntry]struct{}
-	running bool
+	// Guarded by the watcher.
+	watched bool
+	place   int // on the watcher's list
+
+	// Guarded by the groups.
+	group       *sleepGroup
+	inGroup     bool
+	listed      uint64 // generation of the group's list that has the word
+	listedValue uint32 // with this value
 }
 
-type watchEntry struct {
-	word    *Word32
-	value   uint32
-	changed chan struct{}
+func newSharedSleeper(w *Word32) *sharedSleeper {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &sharedSleeper{word: w, woken: make(chan struct{}, 1), timer: timer}
 }
 
-var parkedWatcher watcher
+// briskTime is how long a sleep may last to be taken for one of many short ones.
+const briskTime = 5 * time.Millisecond
 
-// wait blocks until *w differs from value or the timeout passes.
-func (p *watcher) wait(w *Word32, value uint32, timeout time.Duration) {
-	e := &watchEntry{word: w, value: value, changed: make(chan struct{})}
-	p.mu.Lock()
-	if p.entries == nil {
-		p.entries = make(map[*watchEntry]struct{})
-	}
-	p.entries[e] = struct{}{}
-	if !p.running {
-		p.running = true
-		go p.run()
-	}
-	p.mu.Unlock()
-
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-e.changed:
-	case <-timer.C:
-	}
-	p.mu.Lock()
-	delete(p.entries, e)
-	p.mu.Unlock()
-}
-
-func (p *watcher) run() {
-	interval := watchFast
-	for {
-		time.Sleep(interval)
-		p.mu.Lock()
-		if len(p.entries) == 0 {
-			p.running = false
-			p.mu.Unlock()
+// sleep returns when the word differs from value or the timeout passes, or a
+// little later. parked is the owner's word that tells peers to wake it.
+//
+// Who was woken soon the last time is watched first: a peer that rings has no
+// call to make, and thousands of short sleeps cost one goroutine's look at their
+// words. Who sleeps for longer joins a group. Those that find no place there are
+// watched as well.
+func (s *sharedSleeper) sleep(value uint32, parked *Word32, timeout time.Duration) {
+	start := time.Now()
+	if s.brisk {
+		if s.brisk = briskWatcher.wait(s, value, min(timeout, briskTime)); s.brisk {
 			return
 		}
-		woken := 0
-		for e := range p.entries {
-			if e.word.Load() != e.value {
-				delete(p.entries, e)
-				close(e.changed)
-				woken++
-			}
-		}
-		p.mu.Unlock()
-		if woken > 0 {
-			interval = watchFast
-		} else {
-			interval = min(interval*2, watchSlow)
-		}
+		timeout -= time.Since(start)
 	}
+	parked.Store(1)
+	place, woken := sleepGroups.wait(s, value, timeout)
+	parked.Store(0)
+	if !place {
+		woken = idleWatcher.wait(s, value, timeout)
+	}
+	s.brisk = woken && time.Since(start) < briskTime
+}
+
+// wait waits for a wake-up after the sleeper was put on a list. When the timeout
+// passes it calls leave, which takes it off, or reports false when a wake-up is
+// under way.
+func (s *sharedSleeper) wait(timeout time.Duration, leave func() bool) (woken bool) {
+	s.timer.Reset(max(timeout, 0))
+	defer s.timer.Stop()
+	select {
+	case <-s.woken:
+		return true
+	case <-s.timer.C:
+		if leave() {
+			return false
+		}
+		<-s.woken
+		return true
+	}
+}
+
+// A watcher wakes sleepers whose words change, by looking at all of them. Its
+// goroutine runs while there are any.
+type watcher struct {
+	// fast is the time between two looks after a change; it doubles while nothing
+	// changes, up to slow.
+	fast, slow time.Duration
+
+	mu       sync.Mutex
+	sleepers []*sharedSleeper
+	running  bool
+}
+
+var (
+	briskWatcher = watcher{fast: 100 * time.Microsecond, slow: 800 * time.Microsecond}
+	idleWatcher  = watcher{fast: 200 * time.Microsecond, slow: 20 * time.Millisecond}
+)
+
+// wait sleeps until the word differs from value, which it reports, or the timeout
+// passes.
+func (w *watcher) wait(s *sharedSleeper, value uint32, timeout time.Duration) (woken bool) {
+	w.mu.Lock()
+	s.value, s.watched, s.place = value, true, len(w.sleepers)
+	w.sleepers = append(w.sleepers, s)
+	if !w.running {
+		w.running = true
+		go w.run()
+	}
+	w.mu.Unlock()
+	return s.wait(timeout, func() bool { return w.leave(s) })
+}
+
+func (w *watcher) leave(s *sharedSleeper) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !s.watched {
+		return false
+	}
+	w.remove(s)
+	return true
+}
+
+func (w *watcher) remove(s *sharedSleeper) {
+	s.watched = false
+	last := len(w.sleepers) - 1
+	moved := w.sleepers[last]
+	w.sleepers[s.place], moved.place = moved, s.place
+	w.sleepers[last] = nil
+	w.sleepers = w.sleepers[:last]
+}
+
+// run looks at the words. It sleeps by a call of its own, since the runtime's
+// timers are late by up to a millisecond, and for at least twenty times as long as
+// a look takes.
+func (w *watcher) run() {
+	interval := w.fast
+	for {
+		pause := unix.NsecToTimespec(int64(interval))
+		_ = unix.Nanosleep(&pause, nil) // early is as good
+		start := time.Now()
+		woken, left := w.look()
+		if left == 0 {
+			return
+		}
+		interval = min(2*interval, w.slow)
+		if woken > 0 {
+			interval = w.fast
+		}
+		interval = max(interval, 20*time.Since(start))
+	}
+}
+
+// look wakes sleepers and returns how many, and how many are left; without any,
+// the watcher has stopped.
+func (w *watcher) look() (woken, left int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := 0; i < len(w.sleepers); {
+		s := w.sleepers[i]
+		if s.word.Load() == s.value {
+			i++
+			continue
+		}
+		w.remove(s)
+		s.woken <- struct{}{}
+		woken++
+	}
+	w.running = len(w.sleepers) > 0
+	return woken, len(w.sleepers)
 }

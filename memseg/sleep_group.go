@@ -3,12 +3,13 @@ package memseg
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Goroutines that sleep beyond maxParkedThreads share threads, in groups: one
 // thread sleeps on the futex words of a whole group in one call. Sleepers beyond
-// the groups, or on a kernel without that call (before Linux 5.16), share the
-// watcher.
+// the groups, or on a kernel without that call (before Linux 5.16), are watched.
 const (
 	maxSleepGroups = 16
 	sleepGroupSize = maxFutexWaitMany - 1 // one is the group's own word
@@ -22,114 +23,146 @@ type groupedSleepers struct {
 	groups []*sleepGroup
 }
 
-// A sleepGroup has a goroutine while it has sleepers.
+// dozeTime is how long the thread of a group whose sleepers come and go waits until
+// it looks at them again.
+const dozeTime = 500 * time.Microsecond
+
+// A sleepGroup has a goroutine while it has sleepers. To list a hundred words for
+// the kernel takes it a tenth of a millisecond. So the goroutine is not disturbed
+// by who leaves, nor by who comes back to the same sleep, and after a wake-up it
+// dozes and looks by itself, until nothing has changed.
 type sleepGroup struct {
-	sleepers []*groupSleeper
-	changed  *Word32 // counts changes of sleepers, so that its thread looks again
+	sleepers   []*sharedSleeper
+	changed    *Word32 // counts changes of sleepers, so that its thread looks again
+	generation uint64  // counts lists
+	dozing     bool    // it will look by itself
+	ended      bool
 }
 
-type groupSleeper struct {
-	word  *Word32
-	value uint32
-	woken chan struct{}
-}
-
-// wait blocks until *w differs from value or the timeout passes. It reports false
-// at once if there is no place.
-func (s *groupedSleepers) wait(w *Word32, value uint32, timeout time.Duration) bool {
+// wait sleeps until the sleeper's word differs from value or the timeout passes.
+// Without a place in a group, it reports so at once.
+func (gs *groupedSleepers) wait(s *sharedSleeper, value uint32, timeout time.Duration) (place, woken bool) {
 	if !supportsFutexWaitMany() {
+		return false, false
+	}
+	// Who rings from here on makes the call that wakes the thread.
+	if s.word.Load() != value {
+		return true, true
+	}
+	if !gs.join(s, value) {
+		return false, false
+	}
+	return true, s.wait(timeout, func() bool { return gs.leave(s) })
+}
+
+// join adds a sleeper to a group with a free place, and reports whether there was
+// one.
+func (gs *groupedSleepers) join(s *sharedSleeper, value uint32) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	s.value = value
+	if g := s.group; g != nil && !g.ended && len(g.sleepers) < sleepGroupSize && s.listed == g.generation && s.listedValue == value {
+		g.add(s) // its thread sleeps on this word already, or is about to look
+		return true
+	}
+	for _, g := range gs.groups {
+		if len(g.sleepers) < sleepGroupSize {
+			g.add(s)
+			g.lookAgain()
+			return true
+		}
+	}
+	if len(gs.groups) == maxSleepGroups {
 		return false
 	}
-	sl := &groupSleeper{word: w, value: value, woken: make(chan struct{})}
-	g := s.join(sl)
-	if g == nil {
+	g := &sleepGroup{changed: new(Word32)}
+	g.add(s)
+	gs.groups = append(gs.groups, g)
+	go gs.run(g)
+	return true
+}
+
+// leave takes a sleeper out, unless a wake-up is under way. The kernel may go on
+// watching for its word, which touches no memory.
+func (gs *groupedSleepers) leave(s *sharedSleeper) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if !s.inGroup {
 		return false
 	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-sl.woken:
-	case <-timer.C:
-		s.leave(g, sl)
+	g := s.group
+	for i, other := range g.sleepers {
+		if other == s {
+			g.remove(i)
+			break
+		}
+	}
+	if len(g.sleepers) == 0 {
+		g.lookAgain() // its thread ends
 	}
 	return true
 }
 
-// join adds a sleeper to a group with a free place, or returns nil.
-func (s *groupedSleepers) join(sl *groupSleeper) *sleepGroup {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, g := range s.groups {
-		if len(g.sleepers) < sleepGroupSize {
-			g.sleepers = append(g.sleepers, sl)
-			g.lookAgain()
-			return g
-		}
-	}
-	if len(s.groups) == maxSleepGroups {
-		return nil
-	}
-	g := &sleepGroup{sleepers: []*groupSleeper{sl}, changed: new(Word32)}
-	s.groups = append(s.groups, g)
-	go s.run(g)
-	return g
-}
-
-// leave takes a sleeper out. Its word is not touched any more afterwards.
-func (s *groupedSleepers) leave(g *sleepGroup, sl *groupSleeper) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, other := range g.sleepers {
-		if other == sl {
-			g.remove(i)
-			g.lookAgain()
-			return
-		}
-	}
+func (g *sleepGroup) add(s *sharedSleeper) {
+	s.group, s.inGroup = g, true
+	g.sleepers = append(g.sleepers, s)
 }
 
 func (g *sleepGroup) remove(i int) {
+	g.sleepers[i].inGroup = false
 	last := len(g.sleepers) - 1
 	g.sleepers[i], g.sleepers[last] = g.sleepers[last], nil
 	g.sleepers = g.sleepers[:last]
 }
 
 func (g *sleepGroup) lookAgain() {
-	g.changed.add(1)
-	futexWake(g.changed)
+	if !g.dozing {
+		g.changed.add(1)
+		futexWake(g.changed)
+	}
 }
 
 // run sleeps for a group until it is empty.
-func (s *groupedSleepers) run(g *sleepGroup) {
+func (gs *groupedSleepers) run(g *sleepGroup) {
 	var waits futexWaits
-	for s.wakeChanged(g, &waits) {
-		waits.sleep()
+	for gs.wakeChanged(g, &waits) {
+		if g.dozing { // changed by this goroutine alone
+			pause := unix.NsecToTimespec(int64(dozeTime))
+			_ = unix.Nanosleep(&pause, nil) // early is as good
+		} else {
+			waits.sleep()
+		}
 	}
 }
 
 // wakeChanged wakes the sleepers whose words have changed and lists the others.
 // It reports false, and the group is gone, if there are none.
-func (s *groupedSleepers) wakeChanged(g *sleepGroup, waits *futexWaits) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (gs *groupedSleepers) wakeChanged(g *sleepGroup, waits *futexWaits) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
 	waits.reset()
 	waits.add(g.changed, g.changed.Load())
+	g.generation++
+	g.dozing = false
 	for i := 0; i < len(g.sleepers); {
-		sl := g.sleepers[i]
-		if sl.word.Load() != sl.value {
-			close(sl.woken)
+		s := g.sleepers[i]
+		if s.word.Load() != s.value {
 			g.remove(i)
+			s.woken <- struct{}{}
+			g.dozing = true
 			continue
 		}
-		waits.add(sl.word, sl.value)
+		waits.add(s.word, s.value)
+		s.listed, s.listedValue = g.generation, s.value
 		i++
 	}
 	if len(g.sleepers) > 0 {
 		return true
 	}
-	for i, other := range s.groups {
+	g.ended = true
+	for i, other := range gs.groups {
 		if other == g {
-			s.groups = append(s.groups[:i], s.groups[i+1:]...)
+			gs.groups = append(gs.groups[:i], gs.groups[i+1:]...)
 			break
 		}
 	}

@@ -18,7 +18,10 @@ func TestGroupedSleepersWakeByTheirWordOrTheirTimeout(t *testing.T) {
 	woken := make([]chan bool, sleepers)
 	for i := range words {
 		woken[i] = make(chan bool, 1)
-		go func() { woken[i] <- groups.wait(&words[i], 0, hang) }()
+		go func() {
+			_, ok := groups.wait(newSharedSleeper(&words[i]), 0, hang)
+			woken[i] <- ok
+		}()
 	}
 	asleep := func() (n int) {
 		groups.mu.Lock()
@@ -41,8 +44,10 @@ func TestGroupedSleepersWakeByTheirWordOrTheirTimeout(t *testing.T) {
 		return len(groups.groups) == 0
 	}, hang, time.Millisecond, "the threads of empty groups end")
 
-	require.True(t, groups.wait(&words[0], 1, time.Millisecond), "a timeout ends a sleep")
-	require.True(t, groups.wait(&words[0], 0, hang), "a word that differs ends it at once")
+	place, awoken := groups.wait(newSharedSleeper(&words[0]), 1, time.Millisecond)
+	require.True(t, place && !awoken, "a timeout ends a sleep")
+	place, awoken = groups.wait(newSharedSleeper(&words[0]), 0, hang)
+	require.True(t, place && awoken, "a word that differs ends it at once")
 }
 
 func TestSleepersBeyondTheGroupsAreTurnedAway(t *testing.T) {
@@ -56,7 +61,7 @@ func TestSleepersBeyondTheGroupsAreTurnedAway(t *testing.T) {
 	turnedAway := make(chan bool, sleepers)
 	for range sleepers {
 		wg.Go(func() {
-			if !groups.wait(&word, 0, hang) {
+			if place, _ := groups.wait(newSharedSleeper(&word), 0, hang); !place {
 				turnedAway <- true
 			}
 		})
