@@ -237,6 +237,27 @@ func (p *ResultPartition) PublishOpen(subpartition int) error {
 	return p.checkWritable()
 }
 
+// FlushOpen is PublishOpen and Flush in one, for a writer that lets no record wait.
+func (p *ResultPartition) FlushOpen(subpartition int) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	if err := p.checkSubpartition(subpartition); err != nil {
+		return err
+	}
+	s := p.subpartitions[subpartition]
+	s.mu.Lock()
+	openBytes := s.builder.Commit()
+	if s.builder.IsFull() {
+		p.finishOpen(s)
+		openBytes = 0
+	}
+	s.flush(openBytes)
+	s.mu.Unlock()
+	return p.checkWritable()
+}
+
 func (p *ResultPartition) commit(s *ResultSubpartition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

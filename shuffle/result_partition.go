@@ -66,6 +66,7 @@ type ResultPartition struct {
 	useMu      sync.RWMutex // held for reading while the region is used
 
 	bytesOut, buffersOut, backPressuredNs atomic.Int64
+	counted, idled                        atomic.Int64 // last SetCounters
 }
 
 // NewResultPartition returns the producer's end of a partition in region, whose
@@ -122,8 +123,14 @@ func (p *ResultPartition) BackPressured() time.Duration {
 // emitted and time spent idle.
 func (p *ResultPartition) SetCounters(records int64, idle time.Duration) {
 	if p.enter() == nil {
-		p.words.Records.Store(uint64(records))
-		p.words.IdleNs.Store(uint64(idle))
+		// Shared pages are left alone while nothing changes: an idle writer's flusher
+		// comes by ten times a second.
+		if p.counted.Swap(records) != records {
+			p.words.Records.Store(uint64(records))
+		}
+		if p.idled.Swap(int64(idle)) != int64(idle) {
+			p.words.IdleNs.Store(uint64(idle))
+		}
 		p.leave()
 	}
 }

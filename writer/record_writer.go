@@ -176,11 +176,11 @@ func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
 // commit publishes what is due and reports the partition's errors.
 func (w *RecordWriter[T]) commit(subpartition int) error {
 	w.published.Store(w.records)
+	if w.always {
+		return w.partition.FlushOpen(subpartition)
+	}
 	if err := w.partition.PublishOpen(subpartition); err != nil {
 		return err
-	}
-	if w.always {
-		return w.partition.Flush(subpartition)
 	}
 	return w.flusherErr()
 }
