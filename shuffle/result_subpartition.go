@@ -103,10 +103,10 @@ func (s *ResultSubpartition) flush(openBytes int) {
 
 // markReadable marks, for observers, that the open buffer can be read from now on.
 func (s *ResultSubpartition) markReadable(bytes int) {
-	if !s.readable {
-		s.readable = true
-		probe.Publish(s.key, s.queue.Published()-1, uint64(bytes))
+	if ordinal := s.queue.Published() - 1; !s.readable && probe.Marks(ordinal) {
+		probe.Publish(s.key, ordinal, uint64(bytes))
 	}
+	s.readable = true
 }
 
 func (s *ResultSubpartition) signal(ring bool) {

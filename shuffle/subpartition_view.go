@@ -164,9 +164,9 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 		typ := v.head.DataType()
 		if typ.IsBuffer() {
 			v.position += uint64(b.Len())
-			if !v.marked && b.Len() > 0 {
+			if ordinal := v.queue.Next(); !v.marked && b.Len() > 0 && probe.Marks(ordinal) {
 				v.marked = true
-				probe.Consume(v.key, v.queue.Next(), uint64(b.Len()))
+				probe.Consume(v.key, ordinal, uint64(b.Len()))
 			}
 		}
 		if finished {
