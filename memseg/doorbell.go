@@ -118,13 +118,18 @@ func (d *Doorbell) park(ctx context.Context, rings uint32, parked *Word32, timeo
 			return err
 		}
 	default:
-		if d.shared == nil {
-			d.shared = newSharedSleeper(d.futex)
-		}
-		d.shared.sleep(rings, parked, timeout)
+		d.sleepShared(rings, parked, timeout)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// sleepShared sleeps without a thread of its own.
+func (d *Doorbell) sleepShared(rings uint32, parked *Word32, timeout time.Duration) {
+	if d.shared == nil {
+		d.shared = newSharedSleeper(d.futex)
+	}
+	d.shared.sleep(rings, parked, timeout)
 }
