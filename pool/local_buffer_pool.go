@@ -43,10 +43,11 @@ type LocalConfig struct {
 	// MaxBuffersPerChannel makes the pool unavailable while a channel has that many
 	// segments or more; 0 for no such quota.
 	MaxBuffersPerChannel int
-	// RequestBatch is how many segments the pool tries to have in stock as long as
-	// it may grow, counting those it has asked for. It asks for more when there are
-	// less than half as many. 0 stands for 1: one free segment, fetched ahead, as in
-	// Flink. More saves messages to a source in another process.
+	// RequestBatch is how many segments at most the pool tries to have in stock as
+	// long as it may grow, counting those it has asked for: as many as are in use, or
+	// required. It asks for more when there are less than half as many. 0 stands for 1: one free
+	// segment, fetched ahead, as in Flink. More saves messages to a source in another
+	// process.
 	RequestBatch int
 }
 
@@ -329,10 +330,11 @@ func (p *LocalBufferPool) wakeUps() wakeUps {
 // pending.
 func (p *LocalBufferPool) wanted() int {
 	stock := p.free.len() + p.pending
-	if p.destroyed || 2*stock >= p.config.RequestBatch {
+	batch := min(max(p.config.Required, p.requested-p.free.len()), p.config.RequestBatch)
+	if p.destroyed || 2*stock >= batch {
 		return 0
 	}
-	n := max(0, min(p.config.RequestBatch-stock, p.size-p.requested-p.pending))
+	n := max(0, min(batch-stock, p.size-p.requested-p.pending))
 	p.pending += n
 	return n
 }

@@ -22,9 +22,9 @@ func TestSurplusIsSharedInProportionToWhatCanBeUsed(t *testing.T) {
 		{"fixed beside bounded", 1024, []GrantSpec{{1, 1}, {1, 2}}, []int{1, 2}},
 		{"only fixed ones", 1024, []GrantSpec{{3, 3}, {4, 4}}, []int{3, 4}},
 		{"alone with all of a small budget", 3, []GrantSpec{{1, 10}}, []int{3}},
-		{"odd segment goes to the later one", 3, []GrantSpec{{1, 10}, {1, 10}}, []int{1, 2}},
+		{"odd segment stays with the earlier one", 3, []GrantSpec{{1, 10}, {1, 10}}, []int{2, 1}},
 		{"only what is required is there", 3, []GrantSpec{{1, 10}, {1, 10}, {1, 10}}, []int{1, 1, 1}},
-		{"unbounded weighs the whole surplus", 33, []GrantSpec{{1, 11}, {1, Unlimited}, {1, 1}}, []int{8, 24, 1}},
+		{"unbounded weighs the whole surplus", 33, []GrantSpec{{1, 11}, {1, Unlimited}, {1, 1}}, []int{9, 23, 1}},
 		{"more than was there", 1024, []GrantSpec{{511, 1024}, {513, 1024}}, []int{511, 513}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -128,10 +128,32 @@ func TestLargestBudgetIsSharedWithoutOverflow(t *testing.T) {
 		g, _ := createGrant(t, p, 1, Unlimited)
 		grants = append(grants, g)
 	}
-	require.Equal(t, 1<<25-1, grants[0].Size())
+	require.Equal(t, 1<<25, grants[0].Size())
+	require.Equal(t, 1<<25-1, grants[63].Size())
 	requireNetworkInvariants(t, p, grants)
 
-	require.Equal(t, uint64(math.MaxUint64-1), mulDiv(math.MaxUint64-1, math.MaxUint64, math.MaxUint64))
-	require.Equal(t, uint64(1)<<61, mulDiv(1<<62, 1<<62, 1<<63))
-	require.Zero(t, mulDiv(1, 1, 0))
+	for _, row := range [][5]uint64{
+		{math.MaxUint64 - 1, math.MaxUint64, math.MaxUint64, math.MaxUint64 - 1, 0},
+		{1 << 62, 1 << 62, 1 << 63, 1 << 61, 0},
+		{1<<62 + 1, 1 << 62, 1 << 63, 1 << 61, 1 << 62},
+		{1, 1, 0, 0, 0},
+	} {
+		quotient, rest := mulDiv(row[0], row[1], row[2])
+		require.Equal(t, row[3:], []uint64{quotient, rest}, "%d * %d / %d", row[0], row[1], row[2])
+	}
+}
+
+// Each of a thousand partitions would have to be told of a change by one.
+func TestGrantThatComesChangesFewOthers(t *testing.T) {
+	p := newNetwork(t, 5000)
+	heard := 0
+	var all []*recorder
+	for range 1000 {
+		_, hears := createGrant(t, p, 1, 100)
+		all = append(all, hears)
+	}
+	for _, hears := range all {
+		heard += hears.resized
+	}
+	require.Less(t, heard, 20_000, "the sizes shrink from 100 to 5, half of a step at a time on average")
 }

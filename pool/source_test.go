@@ -139,27 +139,41 @@ func TestSourceThatReturnsUnaskedSegmentsPanics(t *testing.T) {
 	})
 }
 
-func TestBatchedRequestsKeepHalfABatchInStock(t *testing.T) {
+func TestBatchesGrowWithWhatIsInUse(t *testing.T) {
 	s := &scriptedSource{}
-	p := newLocal(t, LocalConfig{Required: 2, Max: 20, RequestBatch: 8}, s)
-	require.Equal(t, []int{2}, s.requests, "no more than the size")
+	p := newLocal(t, LocalConfig{Required: 2, Max: 40, RequestBatch: 8}, s)
+	asked := func(want ...int) {
+		t.Helper()
+		require.Equal(t, want, s.requests)
+		s.requests = nil
+	}
+	grant := func(n int) { require.NoError(t, p.Granted(s.numbers(n))) }
 	require.NoError(t, p.SetNumBuffers(20))
-	require.Equal(t, []int{2, 6}, s.requests, "up to a batch, with what is owed")
-	require.NoError(t, p.Granted(s.numbers(8)))
-	requestAll(t, p, 4)
-	require.Equal(t, []int{2, 6}, s.requests, "half of a batch is there")
+	asked(2) // what is required
+	grant(2)
 	requestAll(t, p, 1)
-	require.Equal(t, []int{2, 6, 5}, s.requests)
-	require.NoError(t, p.Granted(s.numbers(5)))
-	requestAll(t, p, 8)
-	require.Equal(t, []int{2, 6, 5, 5}, s.requests, "five are owed")
-	require.NoError(t, p.Granted(s.numbers(5)))
-	requestAll(t, p, 5)
-	require.Equal(t, []int{2, 6, 5, 5, 2}, s.requests, "the rest of the size")
-	require.NoError(t, p.Granted(s.numbers(2)))
+	asked() // half of two is there
+	requestAll(t, p, 1)
+	asked(2) // two are in use
+	grant(2)
 	requestAll(t, p, 2)
+	asked(2) // three are in use, and one is there
+	grant(2)
+	requestAll(t, p, 2)
+	asked(4)
+	grant(4)
+	requestAll(t, p, 4)
+	asked(4) // to seven, and then half of the largest batch is owed
+	grant(4)
+	requestAll(t, p, 4)
+	asked(5)
+	grant(5)
+	requestAll(t, p, 2)
+	asked(1) // the rest of the size
+	grant(1)
+	requestAll(t, p, 4)
 	requireNone(t, p)
-	require.Equal(t, []int{2, 6, 5, 5, 2}, s.requests)
+	asked()
 	require.Equal(t, 20, p.Requested())
 }
 
