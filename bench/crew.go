@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"time"
+
+	"shuffled/bench/results"
 )
 
 // A Launcher says how to start this program as a worker.
@@ -23,8 +26,10 @@ type Launcher struct {
 // A crew is the worker processes of one run. One goroutine uses it.
 type crew struct {
 	launcher Launcher
-	observer Observer // nil for none
-	daemon   *daemon  // that the members use, or nil
+	observer Observer         // nil for none
+	settings results.Settings // that the observer is told
+	daemon   *daemon          // that the members use, or nil
+	cores    []int            // that members are pinned to in turn; nil for none
 	members  []*member
 	events   chan crewEvent
 }
@@ -36,6 +41,7 @@ type member struct {
 	command *exec.Cmd
 	orders  *gob.Encoder
 	ready   bool
+	worked  bool
 	result  *result
 	failure *failure
 	done    progressReport
@@ -72,7 +78,12 @@ func (c *crew) start(role Role, index int, t task, files ...*os.File) (err error
 	if err != nil {
 		return err
 	}
-	if err := command.Start(); err != nil {
+	begin := command.Start
+	if len(c.cores) > 0 {
+		core := c.cores[len(c.members)%len(c.cores)]
+		begin = func() error { return startOnCore(core, command.Start) }
+	}
+	if err := begin(); err != nil {
 		return err
 	}
 	m := &member{name: name, role: role, command: command, orders: gob.NewEncoder(stdin)}
@@ -101,10 +112,10 @@ func (c *crew) listen(m *member, stdout io.Reader) {
 // they report tells which failure came first.
 const consequenceTime = 300 * time.Millisecond
 
-// wait has the members begin when all are ready, and returns their results in
-// the order they were started. When one fails or ctx ends, it kills all. When it
-// returns, all have ended. Meanwhile it calls display regularly, unless that is
-// nil.
+// wait has the members begin when all are ready and report when all have done
+// their work, and returns their results in the order they were started. When one
+// fails or ctx ends, it kills all. When it returns, all have ended. Meanwhile it
+// calls display regularly, unless that is nil.
 func (c *crew) wait(ctx context.Context, display func()) ([]result, error) {
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
@@ -118,6 +129,12 @@ func (c *crew) wait(ctx context.Context, display func()) ([]result, error) {
 			}
 			if e.report.Ready && c.allReady() {
 				if err := c.begin(); err != nil {
+					c.abandon()
+					return nil, err
+				}
+			}
+			if e.report.Worked && c.allWorked() {
+				if err := c.finish(); err != nil {
 					c.abandon()
 					return nil, err
 				}
@@ -168,6 +185,8 @@ func (c *crew) note(e crewEvent) {
 		}
 	case rep.Ready:
 		m.ready = true
+	case rep.Worked:
+		m.worked = true
 	case rep.Progress != nil:
 		m.done = *rep.Progress
 	case rep.Result != nil:
@@ -205,6 +224,15 @@ func (c *crew) allReady() bool {
 	return true
 }
 
+func (c *crew) allWorked() bool {
+	for _, m := range c.members {
+		if !m.worked {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *crew) anyFailed() bool {
 	for _, m := range c.members {
 		if m.failure != nil {
@@ -217,13 +245,42 @@ func (c *crew) anyFailed() bool {
 // begin tells all members. One that has died is found by its end.
 func (c *crew) begin() error {
 	if c.observer != nil {
-		if err := c.observer.Begin(c.processes()); err != nil {
+		if err := c.observer.Begin(c.settings, c.processes()); err != nil {
 			return fmt.Errorf("observe workers: %w", err)
 		}
 	}
+	c.order()
+	return nil
+}
+
+// finish has all members report and end.
+func (c *crew) finish() error {
+	if c.observer != nil {
+		if err := c.observer.Stop(); err != nil {
+			return fmt.Errorf("observe workers: %w", err)
+		}
+	}
+	c.order()
+	return nil
+}
+
+// order has all members go on.
+func (c *crew) order() {
 	for _, m := range c.members {
 		_ = m.orders.Encode(true)
 	}
+}
+
+// observed adds to a round what the observer saw of it.
+func (c *crew) observed(r results.Round, payload int64) error {
+	if c.observer == nil {
+		return nil
+	}
+	seen, err := c.observer.End(payload)
+	if err != nil {
+		return fmt.Errorf("observe workers: %w", err)
+	}
+	maps.Copy(r, seen)
 	return nil
 }
 

@@ -34,10 +34,19 @@ type daemon struct {
 	stop func()
 }
 
+// A daemonSize is how many bytes a daemon of our own may have: for segments, and
+// for queues and gates, where 0 is the daemon's default.
+type daemonSize struct{ memory, control int64 }
+
 // findDaemon returns the daemon at socket, or starts one if that is empty: the
 // program shuffled from beside this one or from PATH, else a server within this
 // process.
 func findDaemon(ctx context.Context, socket string) (*daemon, error) {
+	return findDaemonOfSize(ctx, socket, daemonSize{memory: daemonMemory})
+}
+
+// findDaemonOfSize is findDaemon with a size for a daemon that it starts.
+func findDaemonOfSize(ctx context.Context, socket string, size daemonSize) (*daemon, error) {
 	if socket != "" {
 		return &daemon{socket: socket, pid: listenerPID(socket), what: "the one at " + socket, stop: func() {}}, nil
 	}
@@ -49,9 +58,9 @@ func findDaemon(ctx context.Context, socket string) (*daemon, error) {
 	d := &daemon{socket: filepath.Join(dir, "shuffled.sock")}
 	program, err := daemonProgram()
 	if err == nil {
-		err = d.startProgram(ctx, program)
+		err = d.startProgram(ctx, program, size)
 	} else {
-		err = d.startServer()
+		err = d.startServer(size)
 	}
 	if err != nil {
 		removeDir()
@@ -63,6 +72,16 @@ func findDaemon(ctx context.Context, socket string) (*daemon, error) {
 		removeDir()
 	}
 	return d, nil
+}
+
+// segmentSize asks the daemon how many bytes a segment has.
+func (d *daemon) segmentSize(ctx context.Context) (int, error) {
+	c, err := client.Dial(ctx, client.WithSocket(d.socket), client.WithName("bench"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.Close() }()
+	return c.Daemon().SegmentSize, nil
 }
 
 // listenerPID returns the process that listens at a socket, 0 if it cannot be
@@ -92,9 +111,10 @@ func daemonProgram() (string, error) {
 	return exec.LookPath("shuffled")
 }
 
-func (d *daemon) startProgram(ctx context.Context, program string) error {
+func (d *daemon) startProgram(ctx context.Context, program string, size daemonSize) error {
 	var log bytes.Buffer
-	command := exec.Command(program, "serve", "-socket", d.socket, "-memory", fmt.Sprint(daemonMemory), "-metrics-address", "")
+	command := exec.Command(program, "serve", "-socket", d.socket, "-memory", fmt.Sprint(size.memory),
+		"-max-control-memory", fmt.Sprint(size.control), "-metrics-address", "")
 	command.Stderr = &log
 	command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM, Setpgid: true} // Ctrl-C ends the workers first
 	if err := command.Start(); err != nil {
@@ -136,8 +156,8 @@ func lastLine(log string) string {
 	return lines[len(lines)-1]
 }
 
-func (d *daemon) startServer() error {
-	server, err := ipc.NewServer(ipc.Config{Memory: daemonMemory})
+func (d *daemon) startServer(size daemonSize) error {
+	server, err := ipc.NewServer(ipc.Config{Memory: size.memory, Limits: ipc.Limits{ControlMemory: size.control}})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,20 @@
 //	unix     length-prefixed records over a Unix stream socket, buffered
 //	tcp      the same over TCP on the loopback interface
 //	pipe     the same over a pipe
+//	grpc     a message for each record in a client-streaming gRPC call, over a Unix
+//	         stream socket
+//
+// [Latency] measures how long records are under way, one way from the planned time
+// of their sending, or there and back one at a time. Its round trips compare with
+// two bare ones, in which two processes count in words of one shared page:
+//
+//	futex       both sides park, with a system call to wake and one to sleep
+//	cache-line  both sides spin
+//
+// [Fanout] measures what a record costs when producers have one to thousands of
+// subpartitions, each with a consumer of its own, and the memory of each. [Scale]
+// measures what many partitions and gates take of one daemon, and of the workers
+// that have them, while nothing flows.
 //
 // Workers are processes: the program starts itself again, see [RunWorker] and
 // [Launcher]. The command line is cmd/bench.

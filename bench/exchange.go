@@ -20,6 +20,8 @@ type Exchange struct {
 	Name                 string
 	Socket               string
 	Producers, Consumers int
+	// PartitionType is that of all partitions; 0 is the default.
+	PartitionType shuffle.ResultPartitionType
 
 	// local, if set, is what workers within this process use instead of the
 	// socket.
@@ -49,6 +51,7 @@ func (e *Exchange) partition(producer int) shuffle.PartitionID {
 func (e *Exchange) create(ctx context.Context, c *client.Client, producer int) (*shuffle.ResultPartition, error) {
 	return c.CreatePartition(ctx, shuffle.PartitionSpec{
 		ID: e.partition(producer), Name: fmt.Sprintf("%s/producer-%d", e.Name, producer), Subpartitions: e.Consumers,
+		Type: e.PartitionType,
 	})
 }
 

@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +26,19 @@ const (
 	// FailProducing has the first producer end with an error.
 	FailProducing Fault = "fail-producing"
 )
+
+// InRound returns the fault as one that happens in a single round of several,
+// counted from 1.
+func (f Fault) InRound(round int) Fault { return Fault(fmt.Sprintf("%s@%d", f, round)) }
+
+// in returns what goes wrong in a round.
+func (f Fault) in(round int) Fault {
+	fault, only, single := strings.Cut(string(f), "@")
+	if single && only != strconv.Itoa(round) {
+		return NoFault
+	}
+	return Fault(fault)
+}
 
 // faultAfter is how many records go well before a fault.
 const faultAfter = 1000

@@ -22,9 +22,13 @@ type Process struct {
 // An Observer watches the processes of a workload, round by round, from outside.
 // One goroutine calls it.
 type Observer interface {
-	// Begin is called when all workers of a round are ready and wait to begin.
-	Begin(processes []Process) error
-	// End is called when the workers of the round have ended, after payload bytes
-	// of records got to consumers. What it returns is added to the round.
+	// Begin is called when all workers of a round with these settings are ready and
+	// wait to begin. If the round fails, neither Stop nor End follows.
+	Begin(s results.Settings, processes []Process) error
+	// Stop is called when all workers of the round have done their work, before
+	// they report it and end.
+	Stop() error
+	// End is called after Stop, once payload bytes of records have got to consumers.
+	// What it returns is added to the round.
 	End(payload int64) (results.Round, error)
 }

@@ -29,6 +29,15 @@ func newProgressLine(out io.Writer) *progressLine {
 	return p
 }
 
+// newTerminalLine returns a line on out if that is a terminal, else one that shows
+// nothing.
+func newTerminalLine(out io.Writer) *progressLine {
+	if !isTerminal(out) {
+		out = nil
+	}
+	return newProgressLine(out)
+}
+
 func isTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"os"
 	"testing"
 	"time"
 
@@ -37,4 +38,20 @@ func TestProgressCanBeLeftOut(t *testing.T) {
 	line.next = time.Now()
 	line.show("nowhere")
 	line.end()
+}
+
+func TestTerminalLineShowsNothingElsewhere(t *testing.T) {
+	var out bytes.Buffer
+	line := newTerminalLine(&out)
+	line.next = time.Now()
+	line.show("nowhere")
+	line.end()
+	require.Empty(t, out.String())
+
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals here: ", err)
+	}
+	defer terminal.Close()
+	require.Equal(t, terminal, newTerminalLine(terminal).out)
 }

@@ -153,3 +153,79 @@ func TestKeyedCheckerNoticesLostMisroutedAndForeignRecords(t *testing.T) {
 		require.ErrorIs(t, checker.check(mine[0]), ErrContent, "the same again after %s", row.name)
 	}
 }
+
+// deal returns copies of the first n records of a producer, by the consumer that
+// gets them.
+func deal(t *testing.T, size, producer, consumers, n int) [][][]byte {
+	t.Helper()
+	selector := RoundRobin.selector()
+	require.NoError(t, selector.Setup(consumers))
+	hands := make([][][]byte, consumers)
+	for _, record := range sourceRecords(size, producer, n) {
+		to := selector.Select(record)
+		hands[to] = append(hands[to], record)
+	}
+	return hands
+}
+
+func TestDealtCheckersTakeEveryRecordOnce(t *testing.T) {
+	const size, producers, consumers, records = 24, 3, 4, 101
+	var checkers []*recordChecker
+	for range consumers {
+		checkers = append(checkers, newDealtChecker(size, producers, consumers))
+	}
+	for producer := range producers {
+		for consumer, hand := range deal(t, size, producer, consumers, records) {
+			for _, record := range hand {
+				require.NoError(t, checkers[consumer].check(record))
+			}
+		}
+	}
+	total := int64(0)
+	var firsts [][]int64
+	for _, checker := range checkers {
+		total += checker.count()
+		firsts = append(firsts, checker.firsts)
+	}
+	require.EqualValues(t, producers*records, total)
+	require.NoError(t, checkDeal(firsts))
+}
+
+func TestDealtCheckerNoticesLostMisroutedAndForeignRecords(t *testing.T) {
+	const size, producers, consumers = 24, 2, 3
+	records := sourceRecords(size, 1, 10)
+	spoilt := slices.Clone(records[4])
+	spoilt[size-1]++
+	for _, row := range []struct {
+		name   string
+		record []byte
+		want   string
+	}{
+		{"another consumer's", records[5], "record 1 is number 5 of producer 1, want number 4 of producer 1"},
+		{"lost before", records[7], "want number 4 of producer 1"},
+		{"repeated", records[1], "is number 1 of producer 1, want number 4 of producer 1"},
+		{"beyond the first turn", sourceRecords(size, 0, 4)[3], "want one of the first 3 of a producer below 2"},
+		{"unknown producer", sourceRecords(size, producers, 1)[0], "want one of the first 3 of a producer below 2"},
+		{"all ones", slices.Repeat([]byte{0xff}, size), "want one of the first 3 of a producer below 2"},
+		{"flipped byte", spoilt, "number 4 of producer 1: byte 23 of 24"},
+		{"short", records[4][:size-1], "has 23 bytes, want 24"},
+	} {
+		checker := newDealtChecker(size, producers, consumers)
+		require.NoError(t, checker.check(records[1]), row.name)
+		err := checker.check(row.record)
+		require.ErrorIs(t, err, ErrContent, row.name)
+		require.ErrorContains(t, err, row.want, row.name)
+		require.NoError(t, checker.check(records[4]), row.name)
+		require.EqualValues(t, 2, checker.count(), row.name)
+		require.Equal(t, []int64{-1, 1}, checker.firsts, row.name)
+	}
+}
+
+func TestDealMustBeOneOrderForAllConsumers(t *testing.T) {
+	require.NoError(t, checkDeal([][]int64{{1, 0}, {2, 1}, {0, 2}}))
+	require.NoError(t, checkDeal([][]int64{{-1}, {0}, {-1}}), "fewer records than consumers")
+	require.NoError(t, checkDeal([][]int64{nil, nil}), "they are keyed")
+	err := checkDeal([][]int64{{0, 0}, {1, 0}})
+	require.ErrorIs(t, err, ErrContent)
+	require.ErrorContains(t, err, "record 0 of producer 1 went to consumer 1, want it at consumer 0 in turn")
+}

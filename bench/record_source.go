@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
@@ -66,6 +67,10 @@ type recordSource struct {
 	deadline   time.Time
 	untilClock int // bytes to make before the clock is looked at
 
+	done *atomic.Int64 // counts bytes made, now and then, for display; may be nil
+
+	left []byte // what of the block one has not returned
+
 	flip uint64 // count of the record to spoil, 0 for none
 	die  bool   // kill the process after some records
 }
@@ -83,6 +88,16 @@ func newRecordSource(size, producer int) *recordSource {
 	return s
 }
 
+// goWrong has a producer's fault happen.
+func (s *recordSource) goWrong(f Fault) {
+	switch f {
+	case FlipByte:
+		s.flip = faultAfter
+	case DieProducing:
+		s.die = true
+	}
+}
+
 // runFor makes the source end after a time, give or take a block.
 func (s *recordSource) runFor(d time.Duration) { s.deadline = time.Now().Add(d) }
 
@@ -90,6 +105,9 @@ func (s *recordSource) runFor(d time.Duration) { s.deadline = time.Now().Add(d) 
 func (s *recordSource) more() bool {
 	if s.untilClock -= len(s.frames); s.untilClock <= 0 {
 		s.untilClock = bytesPerLook
+		if s.done != nil {
+			s.done.Store(s.made() * int64(s.frame))
+		}
 		if !time.Now().Before(s.deadline) {
 			return false
 		}
@@ -129,6 +147,18 @@ func (s *recordSource) framed(i int) []byte {
 }
 
 func (s *recordSource) record(i int) []byte { return s.framed(i)[framePrefix:] }
+
+// one returns the next record behind its length, for a producer that sends one at
+// a time. It is valid until the next call.
+func (s *recordSource) one() []byte {
+	if len(s.left) == 0 {
+		s.fill()
+		s.left = s.frames
+	}
+	frame := s.left[:s.frame:s.frame]
+	s.left = s.left[s.frame:]
+	return frame
+}
 
 // made counts the records of all blocks.
 func (s *recordSource) made() int64 { return int64(s.next - s.first) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"shuffled/reader"
@@ -15,22 +16,19 @@ import (
 
 // A recordProducer sends records for a time.
 type recordProducer struct {
-	Exchange  Exchange
-	Transport Transport
-	Size      int
-	Index     int
-	Duration  time.Duration
-	Fault     Fault
+	Exchange     Exchange
+	Transport    Transport
+	Variant      Variant // for Shm
+	Distribution Distribution
+	Size         int
+	Index        int
+	Duration     time.Duration
+	Fault        Fault
 }
 
 func (p *recordProducer) run(ctx context.Context, w *workerContext) (result, error) {
 	source := newRecordSource(p.Size, p.Index)
-	switch p.Fault {
-	case FlipByte:
-		source.flip = faultAfter
-	case DieProducing:
-		source.die = true
-	}
+	source.goWrong(p.Fault)
 	var timer spanTimer
 	begin := func() error {
 		if err := w.begin(); err != nil {
@@ -48,6 +46,8 @@ func (p *recordProducer) run(ctx context.Context, w *workerContext) (result, err
 		err = withRing(func(mem []byte) error {
 			return cmp.Or(begin(), produceIntoRing(ctx, mem, source))
 		})
+	case GRPC:
+		err = p.call(ctx, source, begin)
 	default:
 		err = p.write(source, begin)
 	}
@@ -67,9 +67,12 @@ func (p *recordProducer) emit(ctx context.Context, source *recordSource, begin f
 	}
 	selector := writer.Forward[[]byte]()
 	if p.Exchange.Consumers > 1 {
-		selector = keySelector()
+		selector = p.Distribution.selector()
 	}
-	out, err := writer.New(partition, shuffle.Bytes{}, selector)
+	if p.Variant.Via == Reserve {
+		return p.reserve(ctx, partition, selector, source, begin)
+	}
+	out, err := writer.New(partition, shuffle.Bytes{}, selector, p.Variant.options()...)
 	if err != nil {
 		return cmp.Or(err, partition.Close())
 	}
@@ -87,6 +90,67 @@ func (p *recordProducer) emit(ctx context.Context, source *recordSource, begin f
 	return out.Finish(ctx)
 }
 
+// reserve writes records in place. It flushes as a RecordWriter would, and closes
+// the partition.
+func (p *recordProducer) reserve(ctx context.Context, partition *shuffle.ResultPartition,
+	selector writer.ChannelSelector[[]byte], source *recordSource, begin func() error,
+) (err error) {
+	defer func() { err = cmp.Or(err, partition.Close()) }()
+	if err := selector.Setup(p.Exchange.Consumers); err != nil {
+		return err
+	}
+	always := p.Variant.FlushTimeout == writer.FlushAlways
+	if p.Variant.FlushTimeout > 0 {
+		defer repeat(p.Variant.FlushTimeout, func() { _ = partition.FlushAll() })() // the next record returns its error
+	}
+	if err := begin(); err != nil {
+		return err
+	}
+	for source.more() {
+		for i := range source.count {
+			record := source.record(i)
+			to := selector.Select(record)
+			dst, err := partition.Reserve(ctx, to, len(record))
+			if err != nil {
+				return err
+			}
+			copy(dst, record)
+			if err := partition.Commit(); err != nil {
+				return err
+			}
+			if !always {
+				continue
+			}
+			if err := partition.Flush(to); err != nil {
+				return err
+			}
+		}
+	}
+	return partition.Finish(ctx)
+}
+
+// repeat calls f at an interval until stop, which waits for it.
+func repeat(interval time.Duration, f func()) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+				f()
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}
+
 // write sends through streams.
 func (p *recordProducer) write(source *recordSource, begin func() error) error {
 	files, err := openStreams(p.Exchange.Consumers)
@@ -101,16 +165,17 @@ func (p *recordProducer) write(source *recordSource, begin func() error) error {
 	if err := begin(); err != nil {
 		return err
 	}
-	return produceIntoStreams(streams, source)
+	return produceIntoStreams(streams, p.Distribution.selector(), source)
 }
 
 // A recordConsumer checks what it gets until all producers have ended.
 type recordConsumer struct {
-	Exchange  Exchange
-	Transport Transport
-	Size      int
-	Index     int
-	Fault     Fault
+	Exchange     Exchange
+	Transport    Transport
+	Distribution Distribution
+	Size         int
+	Index        int
+	Fault        Fault
 }
 
 func (p *recordConsumer) run(ctx context.Context, w *workerContext) (result, error) {
@@ -119,6 +184,8 @@ func (p *recordConsumer) run(ctx context.Context, w *workerContext) (result, err
 		return p.receive(ctx, w)
 	case Ceiling:
 		return p.consume(ctx, w)
+	case GRPC:
+		return p.serve(w)
 	}
 	return p.read(w)
 }
@@ -127,7 +194,22 @@ func (p *recordConsumer) checker() (*recordChecker, error) {
 	if p.Exchange.Producers == 1 && p.Exchange.Consumers == 1 {
 		return newRecordChecker(p.Size), nil
 	}
+	if p.Exchange.Consumers > 1 && p.Distribution == RoundRobin {
+		return newDealtChecker(p.Size, p.Exchange.Producers, p.Exchange.Consumers), nil
+	}
 	return newKeyedChecker(p.Size, p.Exchange.Producers, p.Exchange.Consumers, p.Index)
+}
+
+// checkers returns one for each of the streams from the producers.
+func (p *recordConsumer) checkers() (checkers []*recordChecker, err error) {
+	for range p.Exchange.Producers {
+		checker, err := p.checker()
+		if err != nil {
+			return nil, err
+		}
+		checkers = append(checkers, checker)
+	}
+	return checkers, nil
 }
 
 // receive reads from the shuffle.
@@ -164,7 +246,19 @@ func (p *recordConsumer) receive(ctx context.Context, w *workerContext) (res res
 			return res, err
 		}
 	}
-	return result{Span: timer.end(), Records: checker.count()}, nil
+	return consumed(timer.end(), checker), nil
+}
+
+// consumed returns the result of a consumer.
+func consumed(span Span, checkers ...*recordChecker) result {
+	res := result{Span: span, Firsts: slices.Clone(checkers[0].firsts)}
+	for _, c := range checkers {
+		res.Records += c.count()
+		for producer, first := range c.firsts { // each stream has its producer
+			res.Firsts[producer] = max(res.Firsts[producer], first)
+		}
+	}
+	return res
 }
 
 // consume reads from the ring.
@@ -178,7 +272,7 @@ func (p *recordConsumer) consume(ctx context.Context, w *workerContext) (result,
 		p.maybeDie()
 		return consumeFromRing(ctx, mem, checker, &timer)
 	})
-	return result{Span: timer.end(), Records: checker.count()}, err
+	return consumed(timer.end(), checker), err
 }
 
 // read reads from streams.
@@ -194,13 +288,12 @@ func (p *recordConsumer) read(w *workerContext) (result, error) {
 	}
 	defer closeAll()
 	var streams []io.Reader
-	var checkers []*recordChecker
 	for _, file := range files {
-		checker, err := p.checker()
-		if err != nil {
-			return result{}, err
-		}
-		streams, checkers = append(streams, file), append(checkers, checker)
+		streams = append(streams, file)
+	}
+	checkers, err := p.checkers()
+	if err != nil {
+		return result{}, err
 	}
 	if err := w.begin(); err != nil {
 		return result{}, err
@@ -208,11 +301,7 @@ func (p *recordConsumer) read(w *workerContext) (result, error) {
 	p.maybeDie()
 	var timer spanTimer
 	err = consumeFromStreams(streams, checkers, &timer, closeAll)
-	res := result{Span: timer.end()}
-	for _, checker := range checkers {
-		res.Records += checker.count()
-	}
-	return res, err
+	return consumed(timer.end(), checkers...), err
 }
 
 func (p *recordConsumer) maybeDie() {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ type Span struct {
 	Start, End time.Duration
 	// CPU is the processor time, user and system, that the process spent in it.
 	CPU time.Duration
+	// Mallocs is how many objects the process allocated on its heap in it.
+	Mallocs uint64
 }
 
 // spans returns the time from the earliest start to the latest end, and the
@@ -32,20 +35,28 @@ func spans(all []Span) (wall, cpu time.Duration) {
 // A spanTimer takes the span of a process. Its methods may be called from any
 // goroutine.
 type spanTimer struct {
-	once  sync.Once
-	start time.Duration
-	cpu   time.Duration
+	once    sync.Once
+	start   time.Duration
+	cpu     time.Duration
+	mallocs uint64
 }
 
 // begin is called at the first record, by each goroutine that has one.
 func (t *spanTimer) begin() {
-	t.once.Do(func() { t.cpu, t.start = processorTime(), monotonicNow() })
+	t.once.Do(func() { t.cpu, t.start, t.mallocs = processorTime(), monotonicNow(), mallocs() })
 }
 
 // end returns the span up to now. Without a begin it is empty.
 func (t *spanTimer) end() Span {
 	t.begin()
-	return Span{Start: t.start, End: monotonicNow(), CPU: processorTime() - t.cpu}
+	return Span{Start: t.start, End: monotonicNow(), CPU: processorTime() - t.cpu, Mallocs: mallocs() - t.mallocs}
+}
+
+// mallocs counts the objects that this process has allocated.
+func mallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }
 
 func monotonicNow() time.Duration {

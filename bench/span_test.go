@@ -23,3 +23,16 @@ func TestSpansReachFromTheFirstStartToTheLastEnd(t *testing.T) {
 		require.Equal(t, row.cpu, cpu, row.name)
 	}
 }
+
+var kept [][]byte
+
+func TestSpanCountsAllocations(t *testing.T) {
+	var timer spanTimer
+	timer.begin()
+	const n = 1000
+	for range n {
+		kept = append(kept, make([]byte, 1024))
+	}
+	require.GreaterOrEqual(t, timer.end().Mallocs, uint64(n))
+	kept = nil
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"shuffled/writer"
 )
 
 // Buffers of the streams, one for each connection.
@@ -16,16 +18,35 @@ const (
 )
 
 // produceIntoStreams writes the records of a source, each behind its length. The
-// only stream gets all of them, several get them by key.
-func produceIntoStreams(streams []io.Writer, source *recordSource) error {
-	selector := keySelector()
-	if err := selector.Setup(len(streams)); err != nil {
+// only stream gets all of them, several get those that the selector chooses.
+func produceIntoStreams(streams []io.Writer, selector writer.ChannelSelector[[]byte], source *recordSource) error {
+	s, err := newStreamSplitter(streams, selector)
+	if err != nil {
 		return err
 	}
-	var buffered []*bufio.Writer
-	for _, stream := range streams {
-		buffered = append(buffered, bufio.NewWriterSize(stream, streamWriteBuffer))
+	return s.produce(source)
+}
+
+// A streamSplitter spreads records over streams. One goroutine uses it.
+type streamSplitter struct {
+	selector writer.ChannelSelector[[]byte]
+	buffered []*bufio.Writer
+}
+
+func newStreamSplitter(streams []io.Writer, selector writer.ChannelSelector[[]byte]) (*streamSplitter, error) {
+	if err := selector.Setup(len(streams)); err != nil {
+		return nil, err
 	}
+	s := &streamSplitter{selector: selector}
+	for _, stream := range streams {
+		s.buffered = append(s.buffered, bufio.NewWriterSize(stream, streamWriteBuffer))
+	}
+	return s, nil
+}
+
+// produce writes the records of a source until it ends, and flushes.
+func (s *streamSplitter) produce(source *recordSource) error {
+	buffered, selector := s.buffered, s.selector
 	out := buffered[0]
 	for source.more() {
 		for i := range source.count {

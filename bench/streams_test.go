@@ -31,7 +31,7 @@ func TestRecordsPassEveryStream(t *testing.T) {
 				produced := make(chan error, 1)
 				go func() {
 					defer w.Close()
-					produced <- produceIntoStreams([]io.Writer{w}, source)
+					produced <- produceIntoStreams([]io.Writer{w}, keySelector(), source)
 				}()
 				var timer spanTimer
 				require.NoError(t, consumeFromStreams([]io.Reader{r}, []*recordChecker{checker}, &timer, nil))
@@ -51,7 +51,7 @@ func TestStreamConsumerNoticesAFlippedByte(t *testing.T) {
 		produced := make(chan error, 1)
 		go func() {
 			defer w.Close()
-			produced <- produceIntoStreams([]io.Writer{w}, source)
+			produced <- produceIntoStreams([]io.Writer{w}, keySelector(), source)
 		}()
 		var timer spanTimer
 		err = consumeFromStreams([]io.Reader{r}, []*recordChecker{newRecordChecker(100)}, &timer, func() { _ = r.Close() })
@@ -85,7 +85,7 @@ func TestKeyedStreamsOfSeveralProducersAndConsumers(t *testing.T) {
 				defer w.Close()
 				streams = append(streams, w)
 			}
-			produced <- produceIntoStreams(streams, source)
+			produced <- produceIntoStreams(streams, keySelector(), source)
 		}()
 	}
 	type outcome struct {

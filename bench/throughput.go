@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"time"
 
 	"shuffled/bench/results"
 	"shuffled/internal/units"
+	"shuffled/shuffle"
 )
 
 // A Throughput measures how many records a second transports carry from producer
@@ -23,6 +23,15 @@ type Throughput struct {
 	// Duration is how long the producers of a round send.
 	Duration             time.Duration
 	Producers, Consumers int
+	// What follows are lists of settings of which all combinations are measured:
+	// the first three with Shm alone, the last with several consumers. An empty one
+	// is that of the default.
+	PartitionTypes []shuffle.ResultPartitionType
+	FlushTimeouts  []time.Duration
+	Vias           []Via
+	Distributions  []Distribution
+	// Pin has each worker use one core only, in turn.
+	Pin bool
 	// Socket is that of the daemon; a daemon is started if it is empty and Shm is
 	// measured.
 	Socket   string
@@ -30,14 +39,13 @@ type Throughput struct {
 	// Observer watches the workers, unless it is nil.
 	Observer Observer
 	// Out gets every round as it ends.
-	Out   io.Writer
-	Fault Fault
-}
+	Out io.Writer
+	// Progress gets a line that says what is being measured, if it is a terminal;
+	// it may be nil.
+	Progress io.Writer
+	Fault    Fault
 
-// A plannedRound is one transport with one size.
-type plannedRound struct {
-	transport Transport
-	size      int
+	cores []int // to pin workers to
 }
 
 // Run measures. A record that is not what was due, or missing, is ErrContent.
@@ -46,12 +54,14 @@ type plannedRound struct {
 func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 	file := results.New("throughput")
 	fmt.Fprintf(t.Out, "machine: %v\n", file.Machine)
-	plan := t.plan()
-	if len(plan) == 0 {
-		return nil, errors.New("no transport can do this: choose others with -transports")
+	if t.Pin {
+		if err := t.pin(); err != nil {
+			return nil, err
+		}
 	}
 	var through *daemon
-	if t.measures(plan, Shm) {
+	segment := 0
+	if slices.Contains(t.Transports, Shm) {
 		d, err := findDaemon(ctx, t.Socket)
 		if err != nil {
 			return nil, err
@@ -59,17 +69,24 @@ func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 		defer d.stop()
 		through = d
 		fmt.Fprintf(t.Out, "daemon: %s\n", d.what)
+		if segment, err = d.segmentSize(ctx); err != nil {
+			return nil, err
+		}
+	}
+	plan := t.plan(segment)
+	if len(plan) == 0 {
+		return nil, errors.New("no transport can do this: choose others with -transports, -via or -size")
 	}
 	total := time.Duration(len(plan)*t.Rounds) * t.Duration
 	fmt.Fprintf(t.Out, "plan: %s and %s, a process each; %s of %v for each of %s, about %v\n",
 		units.Plural(t.Producers, "producer"), units.Plural(t.Consumers, "consumer"), units.Plural(t.Rounds, "round"), t.Duration, units.Plural(len(plan), "combination"), total.Round(time.Second))
-	disturbed := 0
+	disturbed, width := 0, nameWidth(plan)
 	for round := range t.Rounds {
 		for _, p := range plan {
 			meter := startLoadMeter()
-			r, workers, err := t.round(ctx, p, through)
+			r, workers, err := t.round(ctx, round+1, p, through)
 			if err != nil {
-				return file.End(fmt.Errorf("%s, %d bytes, round %d: %w", p.transport, p.size, round+1, err))
+				return file.End(fmt.Errorf("%s, %d bytes, round %d: %w", p.name, p.size, round+1, err))
 			}
 			note := ""
 			if others, ok := meter.others(workers); ok {
@@ -79,9 +96,9 @@ func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 					note = fmt.Sprintf("  other programs used %.1f cores", others)
 				}
 			}
-			fmt.Fprintf(t.Out, "round %d: %6d B %8s  %8s M records/s  %6.2f GB/s  %7.3f CPU s/GiB%s\n", round+1, p.size, p.transport,
+			fmt.Fprintf(t.Out, "round %d: %6d B %*s  %8s M records/s  %6.2f GB/s  %7.3f CPU s/GiB%s\n", round+1, p.size, width, p.name,
 				units.FormatMillions(r[results.RecordsPerS]), r[results.BytesPerS]/1e9, r[results.CPUSPerGiB], note)
-			file.Add(results.Settings{Transport: string(p.transport), RecordSize: p.size, Producers: t.Producers, Consumers: t.Consumers}, r)
+			file.Add(t.settings(p), r)
 		}
 	}
 	if disturbed > 0 {
@@ -90,43 +107,34 @@ func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 	return file.End(nil)
 }
 
-// plan returns what takes turns, and says what is left out.
-func (t *Throughput) plan() (plan []plannedRound) {
-	for _, size := range t.Sizes {
-		for _, transport := range t.Transports {
-			if err := transport.check(size, t.Producers, t.Consumers); err != nil {
-				fmt.Fprintf(t.Out, "left out: %s with %d bytes: %v\n", transport, size, err)
-				continue
-			}
-			plan = append(plan, plannedRound{transport, size})
-		}
+// pin says which cores workers get.
+func (t *Throughput) pin() (err error) {
+	if t.cores, err = coresToPin(); err != nil {
+		return err
 	}
-	return plan
-}
-
-func (t *Throughput) measures(plan []plannedRound, transport Transport) bool {
-	for _, p := range plan {
-		if p.transport == transport {
-			return true
-		}
-	}
-	return false
+	fmt.Fprintf(t.Out, "pinned: each worker to one core, in turn of %s, producers first\n", joinNumbers(t.cores))
+	return nil
 }
 
 // round runs one transport once. It also returns the processor time of the
 // workers' whole lives.
-func (t *Throughput) round(ctx context.Context, p plannedRound, through *daemon) (results.Round, time.Duration, error) {
+func (t *Throughput) round(ctx context.Context, number int, p plannedRound, through *daemon) (results.Round, time.Duration, error) {
 	crew := newCrew(t.Launcher)
-	crew.observer = t.Observer
+	crew.observer, crew.settings, crew.cores = t.Observer, t.settings(p), t.cores
 	defer crew.abandon()
 	e := Exchange{Name: newExchangeName(), Producers: t.Producers, Consumers: t.Consumers}
 	if p.transport == Shm {
 		e.Socket, crew.daemon = through.socket, through
+		e.PartitionType = p.variant.PartitionType
 	}
-	if err := t.start(crew, p, e); err != nil {
+	if err := t.start(crew, p, e, t.Fault.in(number)); err != nil {
 		return nil, 0, err
 	}
-	done, err := crew.wait(ctx, nil)
+	line := newTerminalLine(t.Progress)
+	defer line.end()
+	done, err := crew.wait(ctx, func() {
+		line.show(fmt.Sprintf("round %d of %d, %d bytes, %s", number, t.Rounds, p.size, p.name))
+	})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -134,41 +142,33 @@ func (t *Throughput) round(ctx context.Context, p plannedRound, through *daemon)
 	if err != nil {
 		return nil, 0, err
 	}
-	return r, crew.processorTime(), t.observe(r, p, done)
-}
-
-// observe adds what the observer saw of a round.
-func (t *Throughput) observe(r results.Round, p plannedRound, done []result) error {
-	if t.Observer == nil {
-		return nil
-	}
 	payload := int64(0)
 	for _, consumer := range done[t.Producers:] {
 		payload += consumer.Records * int64(p.size)
 	}
-	seen, err := t.Observer.End(payload)
-	if err != nil {
-		return fmt.Errorf("observe workers: %w", err)
-	}
-	maps.Copy(r, seen)
-	return nil
+	return r, crew.processorTime(), crew.observed(r, payload)
 }
 
 // evaluate works out the rates of a round.
 func (t *Throughput) evaluate(p plannedRound, done []result) (results.Round, error) {
 	var sent, received int64
 	var consumers, all []Span
+	var firsts [][]int64
+	var mallocs uint64
 	for i, r := range done {
-		all = append(all, r.Span)
+		all, mallocs = append(all, r.Span), mallocs+r.Span.Mallocs
 		if i < t.Producers {
 			sent += r.Records
 		} else {
 			received += r.Records
-			consumers = append(consumers, r.Span)
+			consumers, firsts = append(consumers, r.Span), append(firsts, r.Firsts)
 		}
 	}
 	if sent != received {
 		return nil, fmt.Errorf("producers sent %d records, consumers got %d: %w", sent, received, ErrContent)
+	}
+	if err := checkDeal(firsts); err != nil {
+		return nil, err
 	}
 	wall, _ := spans(consumers)
 	_, cpu := spans(all)
@@ -178,12 +178,13 @@ func (t *Throughput) evaluate(p plannedRound, done []result) (results.Round, err
 	bytes := float64(received) * float64(p.size)
 	return results.Round{
 		results.RecordsPerS: float64(received) / wall.Seconds(), results.BytesPerS: bytes / wall.Seconds(),
-		results.CPUSPerGiB: cpu.Seconds() / (bytes / (1 << 30)),
+		results.CPUSPerGiB: cpu.Seconds() / (bytes / (1 << 30)), results.CostPerRecord: float64(cpu) / float64(received),
+		results.AllocsPerRecord: float64(mallocs) / float64(received),
 	}, nil
 }
 
 // start starts the workers of a round, producers first.
-func (t *Throughput) start(c *crew, p plannedRound, e Exchange) error {
+func (t *Throughput) start(c *crew, p plannedRound, e Exchange, fault Fault) error {
 	producerFiles, consumerFiles, err := t.files(p.transport)
 	defer func() { // a stream ends when the worker at its other end does
 		for _, file := range slices.Concat(slices.Concat(producerFiles...), slices.Concat(consumerFiles...)) {
@@ -194,18 +195,20 @@ func (t *Throughput) start(c *crew, p plannedRound, e Exchange) error {
 		return err
 	}
 	for i := range t.Producers {
-		producer := &recordProducer{Exchange: e, Transport: p.transport, Size: p.size, Index: i, Duration: t.Duration}
+		producer := &recordProducer{
+			Exchange: e, Transport: p.transport, Variant: p.variant, Distribution: p.distribution, Size: p.size, Index: i, Duration: t.Duration,
+		}
 		if i == 0 {
-			producer.Fault = t.Fault
+			producer.Fault = fault
 		}
 		if err := c.start(Producer, i, producer, producerFiles[i]...); err != nil {
 			return err
 		}
 	}
 	for i := range t.Consumers {
-		consumer := &recordConsumer{Exchange: e, Transport: p.transport, Size: p.size, Index: i}
+		consumer := &recordConsumer{Exchange: e, Transport: p.transport, Distribution: p.distribution, Size: p.size, Index: i}
 		if i == 0 {
-			consumer.Fault = t.Fault
+			consumer.Fault = fault
 		}
 		if err := c.start(Consumer, i, consumer, consumerFiles[i]...); err != nil {
 			return err

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,33 +19,19 @@ const (
 	Unix    Transport = "unix"
 	TCP     Transport = "tcp"
 	Pipe    Transport = "pipe"
+	GRPC    Transport = "grpc"
+
+	// Futex and CacheLine are bare round trips, without records.
+	Futex     Transport = "futex"
+	CacheLine Transport = "cache-line"
 )
 
-// Transports lists all of them.
-var Transports = []Transport{Shm, Ceiling, Unix, TCP, Pipe}
+// Transports lists those of throughput.
+var Transports = []Transport{Shm, Ceiling, Unix, TCP, Pipe, GRPC}
 
 // ParseTransports reads a comma-separated list.
 func ParseTransports(list string) ([]Transport, error) {
-	var transports []Transport
-	for name := range strings.SplitSeq(list, ",") {
-		t := Transport(strings.TrimSpace(name))
-		if !slices.Contains(Transports, t) {
-			return nil, fmt.Errorf("transport %q: want some of %s", name, joinTransports(Transports))
-		}
-		if slices.Contains(transports, t) {
-			return nil, fmt.Errorf("transport %q is given twice", name)
-		}
-		transports = append(transports, t)
-	}
-	return transports, nil
-}
-
-func joinTransports(all []Transport) string {
-	var names []string
-	for _, t := range all {
-		names = append(names, string(t))
-	}
-	return strings.Join(names, ",")
+	return parseNames("transport", list, Transports)
 }
 
 // check returns why a transport cannot carry such an exchange, or nil.
@@ -66,7 +50,7 @@ func (t Transport) connect() (w, r *os.File, err error) {
 	switch t {
 	case Pipe:
 		r, w, err = os.Pipe()
-	case Unix:
+	case Unix, GRPC:
 		w, r, err = connectUnix()
 	case TCP:
 		w, r, err = connectTCP()

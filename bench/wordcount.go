@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
+	"shuffled/bench/results"
 	"shuffled/client"
 	"shuffled/internal/units"
 	"shuffled/ipc"
@@ -29,6 +31,8 @@ type WordCount struct {
 	// Socket is that of the daemon; a daemon is started if it is empty.
 	Socket   string
 	Launcher Launcher
+	// Observer watches the workers, unless it is nil or all is embedded.
+	Observer Observer
 	// Top is how many of the most frequent words are shown.
 	Top int
 	// Out gets the result; Progress, unless nil, how far the run is.
@@ -38,24 +42,25 @@ type WordCount struct {
 
 // Run counts, compares and writes the result. The last line says that the counts
 // are identical. If they are not, Run shows the first differences and returns
-// ErrDifferent. It ends all workers before it returns.
-func (j *WordCount) Run(ctx context.Context) error {
+// ErrDifferent. It ends all workers before it returns. The file has the words as
+// records.
+func (j *WordCount) Run(ctx context.Context) (*results.File, error) {
 	files, err := ListInput(j.Input)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text := inputSize(files)
 	fmt.Fprintf(j.Out, "input: %s, %s of text in %s\n", units.Plural(len(files), "file"), units.FormatBytes(text), j.Input)
 	exchange := Exchange{Name: newExchangeName(), Producers: j.Producers, Consumers: j.Consumers}
-	results, err := j.shuffle(ctx, exchange, DealFiles(files, j.Producers), text)
+	file := results.New("wordcount")
+	done, seen, err := j.shuffle(ctx, exchange, DealFiles(files, j.Producers), text)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	counts, moved, shared := NewWordCounts(), int64(0), time.Duration(0)
+	counts, moved, shared := NewWordCounts(), movedBytes(done), time.Duration(0)
 	var all []Span
-	for _, r := range results {
+	for _, r := range done {
 		counts.Merge(r.Words)
-		moved += r.Bytes
 		all, shared = append(all, r.Span), max(shared, r.Span.CPU)
 	}
 	wall, cpu := spans(all)
@@ -65,17 +70,37 @@ func (j *WordCount) Run(ctx context.Context) error {
 	j.showTop(counts)
 	fmt.Fprintf(j.Out, "through the shuffle: %s words in %.2f s, %s million words/s, %s moved, %.2f s of processor time\n",
 		units.GroupDigits(counts.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(counts.Total, wall)), units.FormatBytes(moved), cpu.Seconds())
+	round := results.Round{
+		results.RecordsPerS: units.PerSecond(counts.Total, wall), results.BytesPerS: units.PerSecond(moved, wall),
+	}
+	maps.Copy(round, seen)
+	file.Add(j.settings(), round)
 
 	var timer spanTimer
 	timer.begin()
 	want, err := j.countAlone(ctx, files)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	wall, cpu = spans([]Span{timer.end()})
 	fmt.Fprintf(j.Out, "without a shuffle:   %s words in %.2f s, %s million words/s in one process, %.2f s of processor time\n",
 		units.GroupDigits(want.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(want.Total, wall)), cpu.Seconds())
-	return j.verify(counts, want)
+	if err := j.verify(counts, want); err != nil {
+		return nil, err
+	}
+	return file.End(nil)
+}
+
+func (j *WordCount) settings() results.Settings {
+	return results.Settings{Transport: string(Shm), Producers: j.Producers, Consumers: j.Consumers}
+}
+
+// movedBytes returns how much went through the shuffle.
+func movedBytes(done []result) (moved int64) {
+	for _, r := range done {
+		moved += r.Bytes
+	}
+	return moved
 }
 
 func (j *WordCount) showTop(counts *WordCounts) {
@@ -117,24 +142,25 @@ func (j *WordCount) countAlone(ctx context.Context, files []InputFile) (*WordCou
 	return counts, err
 }
 
-// shuffle counts through an exchange.
-func (j *WordCount) shuffle(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
+// shuffle counts through an exchange. It also returns what an observer saw.
+func (j *WordCount) shuffle(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, results.Round, error) {
 	workers := func(where string) string {
 		return fmt.Sprintf("workers: %s and %s, %s", units.Plural(j.Producers, "producer"), units.Plural(j.Consumers, "consumer"), where)
 	}
 	if j.Embedded {
 		fmt.Fprintln(j.Out, workers("goroutines of this process"))
-		return j.shuffleEmbedded(ctx, e, hands, text)
+		done, err := j.shuffleEmbedded(ctx, e, hands, text)
+		return done, nil, err
 	}
 	d, err := findDaemon(ctx, j.Socket)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer d.stop()
 	e.Socket = d.socket
 	fmt.Fprintln(j.Out, workers("a process each"))
 	fmt.Fprintf(j.Out, "daemon: %s\n", d.what)
-	return j.shuffleProcesses(ctx, e, hands, text)
+	return j.shuffleProcesses(ctx, e, d, hands, text)
 }
 
 func (j *WordCount) producer(e Exchange, i int, files []InputFile) *wordProducer {
@@ -153,22 +179,23 @@ func (j *WordCount) consumer(e Exchange, i int) *wordConsumer {
 	return c
 }
 
-func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
+func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, d *daemon, hands [][]InputFile, text int64) ([]result, results.Round, error) {
 	crew := newCrew(j.Launcher)
+	crew.observer, crew.settings, crew.daemon = j.Observer, j.settings(), d
 	defer crew.abandon()
 	for i, files := range hands {
 		if err := crew.start(Producer, i, j.producer(e, i, files)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	for i := range e.Consumers {
 		if err := crew.start(Consumer, i, j.consumer(e, i)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	line := newProgressLine(j.Progress)
 	defer line.end()
-	return crew.wait(ctx, func() {
+	done, err := crew.wait(ctx, func() {
 		var done progressReport
 		for _, m := range crew.members {
 			done.Bytes += m.done.Bytes
@@ -176,6 +203,11 @@ func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, hands [][]
 		}
 		line.show(progressText(done, text))
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := results.Round{}
+	return done, seen, crew.observed(seen, movedBytes(done))
 }
 
 func progressText(done progressReport, text int64) string {

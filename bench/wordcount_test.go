@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/bench/results"
 )
 
 // testdataWords are the counts of testdata/words.
@@ -33,7 +35,10 @@ func TestWordsOfAFolderAreCountedAlone(t *testing.T) {
 
 func TestEmbeddedWordCountGivesTheExactCounts(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, embeddedCount(&out).Run(t.Context()))
+	f, err := embeddedCount(&out).Run(t.Context())
+	require.NoError(t, err)
+	require.Len(t, f.Results, 1)
+	require.Positive(t, f.Results[0].Medians[results.RecordsPerS])
 	require.Contains(t, out.String(), "input: 4 files, 71 bytes of text in testdata/words\n")
 	require.Contains(t, out.String(), "top words:\n  3  the\n  2  café\n")
 	require.Regexp(t, `(?s)verified: 13 words, 10 distinct, identical to the single-process count\n$`, out.String())
@@ -43,7 +48,7 @@ func TestMiscountIsShownWithTheWord(t *testing.T) {
 	var out bytes.Buffer
 	job := embeddedCount(&out)
 	job.Consumers, job.Fault = 1, Miscount
-	err := job.Run(t.Context())
+	_, err := job.Run(t.Context())
 	require.ErrorIs(t, err, ErrDifferent)
 	require.ErrorContains(t, err, "1 of 10 words have another count")
 	require.Regexp(t, `differs: \S+: \d, single process \d\n$`, out.String())
@@ -68,7 +73,7 @@ func TestEmbeddedWordCountEndsWhenAProducerFails(t *testing.T) {
 				require.NoError(t, os.Remove(files[0].Path))
 			}
 			e := Exchange{Name: newExchangeName(), Producers: job.Producers, Consumers: job.Consumers}
-			_, err = job.shuffle(t.Context(), e, DealFiles(files, job.Producers), 1)
+			_, _, err = job.shuffle(t.Context(), e, DealFiles(files, job.Producers), 1)
 			require.ErrorContains(t, err, name)
 		})
 	}
@@ -78,5 +83,6 @@ func TestEmbeddedWordCountEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(os.ErrDeadlineExceeded)
 	var out bytes.Buffer
-	require.ErrorIs(t, embeddedCount(&out).Run(ctx), os.ErrDeadlineExceeded)
+	_, err := embeddedCount(&out).Run(ctx)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuffled/bench/results"
 	"shuffled/shuffle"
 )
 
@@ -21,12 +22,16 @@ import (
 type job struct{ Task task }
 
 func init() {
-	for _, t := range []task{&wordProducer{}, &wordConsumer{}, &recordProducer{}, &recordConsumer{}} {
+	for _, t := range []task{&wordProducer{}, &wordConsumer{}, &recordProducer{}, &recordConsumer{},
+		&timedProducer{}, &timedConsumer{}, &pinger{}, &ponger{}, &barePinger{}, &barePonger{},
+		&fanoutProducer{}, &fanoutConsumer{}, &scaleProducer{}, &scaleConsumer{}} {
 		gob.Register(t)
 	}
 }
 
-// A task is the work of one worker. It gets ready, calls w.begin, and works.
+// A task is the work of one worker. It gets ready, calls w.begin, and works. When
+// it returns, what it opened for its work is closed: the process goes on until
+// the tasks of all workers have returned.
 type task interface {
 	run(ctx context.Context, w *workerContext) (result, error)
 }
@@ -49,12 +54,22 @@ type result struct {
 	// Bytes is how much a producer moved, length prefixes included.
 	Bytes int64
 	Words []CountedWord
+	// Before is how many of the records came before the span.
+	Before int64
+	// Latencies are those that the worker took.
+	Latencies *encodedLatencies
+	// Figures are those of the round that the worker found itself.
+	Figures results.Round
+	// Firsts are the numbers of the first records by producer, where a consumer
+	// gets them in turn; -1 for none.
+	Firsts []int64
 }
 
 // A report is what a worker process tells its parent on its standard output. One
 // field is set.
 type report struct {
 	Ready    bool
+	Worked   bool
 	Progress *progressReport
 	Result   *result
 	Failure  *failure
@@ -73,14 +88,21 @@ func newFailure(err error) *failure {
 	f := &failure{Text: err.Error()}
 	for _, consequence := range []error{
 		shuffle.ErrProducerLost, shuffle.ErrConsumerLost, shuffle.ErrPartitionFailed, unix.EPIPE, unix.ECONNRESET, io.ErrUnexpectedEOF,
+		errCallLost,
 	} {
 		f.Consequence = f.Consequence || errors.Is(err, consequence)
 	}
 	return f
 }
 
-// progressInterval is how often progress is reported and displayed.
-const progressInterval = 100 * time.Millisecond
+const (
+	// progressInterval is how often progress is reported and displayed.
+	progressInterval = 100 * time.Millisecond
+	// idleProgressInterval is how often a worker looks for it after so many looks
+	// that found none.
+	idleProgressInterval = time.Second
+	ticksToIdle          = 5
+)
 
 // RunWorker is the main function of a worker process, which a [Launcher] starts:
 // it reads its job from in, reports to out, and returns the exit code. It ends
@@ -96,13 +118,16 @@ func RunWorker(in io.Reader, out io.Writer) int {
 		fmt.Fprintf(os.Stderr, "bench worker: read job: %v: this subcommand is for the program itself\n", err)
 		return 1
 	}
-	began := make(chan struct{})
+	began, finished := make(chan struct{}), make(chan struct{})
 	go func() {
-		var begin bool
-		if orders.Decode(&begin) == nil {
-			close(began)
-			_ = orders.Decode(&begin) // returns when the parent is gone
+		for _, next := range []chan struct{}{began, finished} {
+			var goOn bool
+			if orders.Decode(&goOn) != nil {
+				os.Exit(1)
+			}
+			close(next)
 		}
+		_ = orders.Decode(new(bool)) // returns when the parent is gone
 		os.Exit(1)
 	}()
 	w := &workerContext{done: &progress{}, begin: func() error {
@@ -119,7 +144,12 @@ func RunWorker(in io.Reader, out io.Writer) int {
 		_ = reports.send(report{Failure: newFailure(err)})
 		return 1
 	}
-	if err := reports.send(report{Result: &res}); err != nil {
+	err = reports.send(report{Worked: true})
+	if err == nil {
+		<-finished
+		err = reports.send(report{Result: &res})
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "bench worker: report result: %v\n", err)
 		return 1
 	}
@@ -155,7 +185,7 @@ func (r *reporter) repeat(done *progress) (stop func()) {
 		defer close(ended)
 		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
-		last := progressReport{}
+		last, same := progressReport{}, 0
 		for {
 			select {
 			case <-end:
@@ -163,10 +193,18 @@ func (r *reporter) repeat(done *progress) (stop func()) {
 			case <-ticker.C:
 			}
 			now := progressReport{Bytes: done.bytes.Load(), Words: done.words.Load()}
-			if now != last {
-				last = now
-				_ = r.send(report{Progress: &now}) // the result will tell
+			if now == last {
+				// A worker that idles is to be idle.
+				if same++; same == ticksToIdle {
+					ticker.Reset(idleProgressInterval)
+				}
+				continue
 			}
+			if same >= ticksToIdle {
+				ticker.Reset(progressInterval)
+			}
+			last, same = now, 0
+			_ = r.send(report{Progress: &now}) // the result will tell
 		}
 	}()
 	return func() {

@@ -6,6 +6,10 @@
 // and ratios to other measurements of the same file. A [Round] holds figures by
 // [Metric]; one that was not measured is absent, never zero.
 //
+// [File.WriteJSON] and [Read] keep files, [File.WriteTable] is for people,
+// [File.WriteGoBenchmark] for benchstat. [Compare] says what got better or worse
+// between two files, with the statistics of benchstat.
+//
 // Only ratios within one file say something about a transport: the rounds of its
 // measurements took turns on one machine.
 package results

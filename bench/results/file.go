@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 )
 
 // FormatVersion is the version of the files that are written and read.
@@ -14,6 +15,8 @@ const FormatVersion = 1
 type File struct {
 	Format   int    `json:"format"`
 	Workload string `json:"workload"`
+	// Started is when the run began, in UTC; zero if the file does not say.
+	Started time.Time `json:"started,omitzero"`
 	// Partial says why the run ended before its plan did; the results are those
 	// of the rounds that were complete.
 	Partial string         `json:"partial,omitempty"`
@@ -23,7 +26,7 @@ type File struct {
 
 // New returns a file without results, of a run on this machine.
 func New(workload string) *File {
-	return &File{Format: FormatVersion, Workload: workload, Machine: ThisMachine()}
+	return &File{Format: FormatVersion, Workload: workload, Started: time.Now().UTC().Truncate(time.Second), Machine: ThisMachine()}
 }
 
 // Add adds a round to the measurement with the given settings, which it makes if
@@ -67,34 +70,23 @@ func (f *File) Summarise() {
 	for _, m := range f.Results {
 		m.summarise()
 	}
+	all := f.bySettings()
+	for _, kind := range ratioKinds {
+		for _, m := range f.Results {
+			*kind.in(m) = 0
+			if base := all[kind.base(m.Settings)]; base != nil {
+				*kind.in(m) = ratio(m.Medians[kind.of], base.Medians[kind.of])
+			}
+		}
+	}
+}
+
+func (f *File) bySettings() map[Settings]*Measurement {
+	all := make(map[Settings]*Measurement)
 	for _, m := range f.Results {
-		m.RatioToCeiling = f.ratio(m, "ceiling", RecordsPerS)
-		m.RatioToUnix = f.ratio(m, "unix", RecordsPerS)
-		m.RatioToFutex = f.ratio(m, "futex", P50)
-		m.RatioToCacheLine = f.ratio(m, "cache-line", P50)
+		all[m.Settings] = m
 	}
-}
-
-// ratio compares a measurement with that of another transport at the same
-// settings; 0 if one of the two was not measured.
-func (f *File) ratio(m *Measurement, transport string, metric Metric) float64 {
-	other := m.Settings
-	other.Transport = transport
-	// What only the public API can be told does not tell baselines apart.
-	other.PartitionType, other.FlushTimeout, other.Via = "", "", ""
-	base := f.find(other)
-	if base == nil {
-		return 0
-	}
-	return ratio(m.Medians[metric], base.Medians[metric])
-}
-
-// ratio returns v by base, 0 if either was not measured.
-func ratio(v, base float64) float64 {
-	if base <= 0 {
-		return 0
-	}
-	return v / base
+	return all
 }
 
 // WriteJSON writes the file.

@@ -20,6 +20,10 @@ const (
 	P999    Metric = "p99.9_ns"
 	P9999   Metric = "p99.99_ns"
 	Highest Metric = "max_ns"
+	// BeyondHistogram counts latencies above a minute, which percentiles have as one.
+	BeyondHistogram Metric = "latencies_above_1m"
+	// AchievedPerS is how many records arrived in a second where a rate was planned.
+	AchievedPerS Metric = "achieved_records_per_s"
 
 	// CostPerRecord is the processor time of all workers for each record.
 	CostPerRecord Metric = "cpu_ns_per_record"
@@ -31,20 +35,49 @@ const (
 	SystemCallsPerMiB Metric = "syscalls_per_mib"
 	CopiedPerByte     Metric = "copied_bytes_per_byte"
 
-	// MemoryPerSubpartition is the shared memory that a subpartition holds.
+	// MemoryPerSubpartition is the shared memory of a subpartition that nothing
+	// flows through after it was used; the unused one has seen no record yet.
 	MemoryPerSubpartition Metric = "bytes_per_subpartition"
-	AttachP50             Metric = "attach_p50_ns"
-	AttachP99             Metric = "attach_p99_ns"
-	DaemonMemory          Metric = "daemon_memory_bytes"
-	DaemonFiles           Metric = "daemon_fds"
-	DaemonThreads         Metric = "daemon_threads"
+	UnusedPerSubpartition Metric = "unused_bytes_per_subpartition"
+	PeakPerSubpartition   Metric = "peak_bytes_per_subpartition"
+	// MemoryPerGate is the shared memory of a gate, with all doorbells.
+	MemoryPerGate Metric = "bytes_per_gate"
+
+	// An attach lasts from when a producer begins to create a partition until the
+	// consumer that waits for it has the first record.
+	AttachP50 Metric = "attach_p50_ns"
+	AttachP99 Metric = "attach_p99_ns"
+	CreateP50 Metric = "create_p50_ns" // to create a partition
+	CreateP99 Metric = "create_p99_ns"
+	OpenP50   Metric = "open_p50_ns" // to open a gate
+	OpenP99   Metric = "open_p99_ns"
+	// SharedMemory is that of all partitions and gates; DaemonMemory and
+	// WorkerMemory are resident and none of it.
+	SharedMemory  Metric = "shared_memory_bytes"
+	DaemonMemory  Metric = "daemon_memory_bytes"
+	DaemonFiles   Metric = "daemon_fds"
+	DaemonThreads Metric = "daemon_threads"
+	// DaemonMemoryAfter is DaemonMemory when everything has been closed.
+	DaemonMemoryAfter Metric = "daemon_memory_after_bytes"
 	// DaemonIdleCores and WorkerIdleCores are processor time by time passed while
 	// nothing flows.
 	DaemonIdleCores Metric = "daemon_idle_cores"
 	WorkerIdleCores Metric = "worker_idle_cores"
-	WorkerThreads   Metric = "worker_threads"
-	WorkerMemory    Metric = "worker_memory_bytes"
+	// WorkerThreads are those of the worker with the most.
+	WorkerThreads Metric = "worker_threads"
+	WorkerMemory  Metric = "worker_memory_bytes"
 )
+
+// Metrics are all of them, in the order in which they are shown.
+var Metrics = []Metric{
+	RecordsPerS, BytesPerS, CPUSPerGiB, OtherCores,
+	P50, P90, P99, P999, P9999, Highest, BeyondHistogram, AchievedPerS,
+	CostPerRecord, AllocsPerRecord, WakeupsPerMiB, SystemCallsPerMiB, CopiedPerByte,
+	MemoryPerSubpartition, UnusedPerSubpartition, PeakPerSubpartition, MemoryPerGate,
+	AttachP50, AttachP99, CreateP50, CreateP99, OpenP50, OpenP99,
+	SharedMemory, DaemonMemory, DaemonMemoryAfter, DaemonFiles, DaemonThreads,
+	DaemonIdleCores, WorkerIdleCores, WorkerThreads, WorkerMemory,
+}
 
 // A Direction says which of two figures of a metric is the better one.
 type Direction int
@@ -59,7 +92,7 @@ const (
 // Better returns in which direction a metric gets better.
 func (m Metric) Better() Direction {
 	switch m {
-	case RecordsPerS, BytesPerS:
+	case RecordsPerS, BytesPerS, AchievedPerS, RatioToCeiling, RatioToUnix:
 		return HigherIsBetter
 	case OtherCores:
 		return Neither

@@ -25,6 +25,30 @@ var errHelp = errors.New("help was printed")
 // parse reads the flags of a subcommand, which takes nothing else. Asked for
 // help, it writes the text and the flags to stdout and returns errHelp.
 func parse(flags *flag.FlagSet, args []string, stdout io.Writer, text string) error {
+	if err := parseFlags(flags, args, stdout, text); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return usagef("unexpected argument %q, it takes flags only: see bench help %s", flags.Arg(0), flags.Name())
+	}
+	return nil
+}
+
+// parseWithFiles is parse for a subcommand that takes files too, before flags and
+// after them.
+func parseWithFiles(flags *flag.FlagSet, args []string, stdout io.Writer, text string) (files []string, err error) {
+	for {
+		if err := parseFlags(flags, args, stdout, text); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return files, nil
+		}
+		files, args = append(files, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
+func parseFlags(flags *flag.FlagSet, args []string, stdout io.Writer, text string) error {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	err := flags.Parse(args)
@@ -41,8 +65,6 @@ func parse(flags *flag.FlagSet, args []string, stdout io.Writer, text string) er
 		return unknown("flag", "-"+strings.TrimPrefix(err.Error(), undefined), names)
 	case err != nil:
 		return usagef("%v: see bench help %s", err, flags.Name())
-	case flags.NArg() > 0:
-		return usagef("unexpected argument %q, it takes flags only: see bench help %s", flags.Arg(0), flags.Name())
 	}
 	return nil
 }
@@ -51,10 +73,9 @@ func parse(flags *flag.FlagSet, args []string, stdout io.Writer, text string) er
 // probably meant.
 func unknown(kind, name string, names []string) error {
 	slices.Sort(names)
-	for _, candidate := range names {
-		if editDistance(name, candidate) <= 2 {
-			return usagef("unknown %s %q: did you mean %s?", kind, name, candidate)
-		}
+	nearest := slices.MinFunc(names, func(a, b string) int { return editDistance(name, a) - editDistance(name, b) })
+	if editDistance(name, nearest) <= 2 {
+		return usagef("unknown %s %q: did you mean %s?", kind, name, nearest)
 	}
 	return usagef("unknown %s %q: want one of %s", kind, name, strings.Join(names, ", "))
 }
@@ -77,6 +98,12 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// given reports whether a flag is on the command line.
+func given(flags *flag.FlagSet, name string) (found bool) {
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
 }
 
 // checkCount refuses numbers out of a flag's range.

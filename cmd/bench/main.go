@@ -48,7 +48,14 @@ func main() {
 // commands are the subcommands that people use.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
 	"wordcount":  wordcount,
-	"throughput": throughput,
+	"throughput": runs(throughput),
+	"latency":    runs(latency),
+	"fanout":     runs(fanout),
+	"scale":      runs(scale),
+	"profile":    profiling,
+	"audit":      audit,
+	"compare":    compare,
+	"report":     report,
 	"version":    printVersion,
 }
 
@@ -100,10 +107,10 @@ func help(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case len(args) == 0:
 		fmt.Fprint(stdout, usage)
 		return nil
-	case len(args) == 1 && (args[0] == "wordcount" || args[0] == "throughput"):
+	case len(args) == 1 && args[0] != "version" && commands[args[0]] != nil:
 		return commands[args[0]](ctx, []string{"-help"}, stdout, stderr)
 	}
-	return usagef("no help on %q: there is some on wordcount and throughput", strings.Join(args, " "))
+	return usagef("no help on %q: give the name of one subcommand that bench help lists, but version", strings.Join(args, " "))
 }
 
 const usage = `bench runs workloads on shuffled and checks what comes out.
@@ -111,10 +118,23 @@ const usage = `bench runs workloads on shuffled and checks what comes out.
   bench wordcount   count the words of files through the shuffle, and compare
                     with a count in one process
   bench throughput  measure records a second of the shuffle beside a plain ring in
-                    shared memory, sockets and pipes
+                    shared memory, sockets, pipes and gRPC
+  bench latency     measure how long records are under way, one way and there and
+                    back, beside sockets, pipes and bare round trips
+  bench fanout      measure what a record costs when producers have a thousand
+                    subpartitions, and the memory of each
+  bench scale       measure what ten thousand partitions and gates take of one daemon
+                    while nothing flows, and how long each takes to attach
+  bench profile     run one of these and tell what the kernel does for its processes:
+                    copies, system calls, wake-ups, faults; or look at others
+  bench audit       count copies, system calls and wake-ups of the shuffle beside
+                    sockets, and fail if it is above a limit
+  bench compare     compare the results of two runs that -json wrote
+  bench report      make an HTML page of results that -json wrote
   bench version     print the version
   bench help NAME   say more of a subcommand
 
-Both work on a running daemon (-socket) or start one of their own.
-Exit codes: 0 done and content right; 1 failed, or content wrong; 2 wrong usage.
+Workloads work on a running daemon (-socket) or start one of their own.
+Exit codes: 0 done and content right; 1 failed, content wrong, or not what -assert
+or -fail-on-worse wants; 2 wrong usage.
 `

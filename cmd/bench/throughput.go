@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"io"
 	"strconv"
@@ -10,7 +8,6 @@ import (
 	"time"
 
 	"shuffled/bench"
-	"shuffled/bench/results"
 )
 
 const throughputHelp = `usage: bench throughput [flags]
@@ -27,43 +24,68 @@ consumer compares all of it; wrong content ends the run with exit code 1.
            32 KiB for writing and 64 KiB for reading
   tcp      the same through TCP on the loopback interface
   pipe     the same through a pipe
+  grpc     grpc-go through a Unix stream socket, as many programs do it: a
+           client-streaming call, for each record a message with one field of bytes
 
-With several producers and consumers, each producer sends to all consumers, keyed.
+With several producers and consumers, each producer sends to all consumers.
 Rates are from the first record to the last as the consumers saw them; processor
-time is that of all workers in that span, user and system.
+time and heap allocations are those of all workers in that span.
+
+-partition-type, -flush-timeout and -via are settings of shm, -distribution is
+one of all transports with several consumers. Each takes a list; every combination
+is measured and has a row of its own, in the table and in the file of -json. With
+-via reserve, records are written in place with Reserve and Commit of the
+partition, not with Emit of a RecordWriter; they must fit a segment.
 
 `
 
 // maxSeconds bounds a round.
 const maxSeconds = 3600
 
-func throughput(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	job := bench.Throughput{Out: stdout, Fault: fault}
+func throughput(args []string, stdout, stderr io.Writer) (*workload, error) {
+	job := bench.Throughput{Out: stdout, Progress: stderr, Fault: fault}
 	flags := flag.NewFlagSet("throughput", flag.ContinueOnError)
 	sizes := flags.String("size", "100", "`bytes` of a record, or a list such as 16,100,1000,8000")
 	seconds := flags.Float64("seconds", 2, "how many `seconds` the producers of a round send")
 	flags.IntVar(&job.Rounds, "rounds", 5, "`number` of rounds of each transport")
-	transports := flags.String("transports", "shm,ceiling,unix,tcp,pipe", "`list` of transports to measure")
+	transports := flags.String("transports", "shm,ceiling,unix,tcp,pipe", "`list` of transports to measure, grpc may be among them")
+	types := flags.String("partition-type", "pipelined-bounded", "`list` of partition types: pipelined, pipelined-bounded")
+	timeouts := flags.String("flush-timeout", "100ms", "`list` of how long a record may wait for its buffer to fill: durations, 0 to flush every record, -1 for full buffers only")
+	ways := flags.String("via", "emit", "`list` of ways to write a record: emit, reserve")
+	distributions := flags.String("distribution", "keyed", "`list` of how several consumers share records: keyed, round-robin")
+	flags.BoolVar(&job.Pin, "pin", false, "pin each worker to one core, in turn; it then uses that core only")
 	flags.IntVar(&job.Producers, "producers", 1, "`number` of producers")
 	flags.IntVar(&job.Consumers, "consumers", 1, "`number` of consumers")
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
 	var out outputs
 	out.addFlags(flags)
 	err := parse(flags, args, stdout, throughputHelp)
-	if errors.Is(err, errHelp) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if job.Sizes, err = parseSizes(*sizes); err != nil {
-		return err
+		return nil, err
 	}
 	if job.Transports, err = bench.ParseTransports(*transports); err != nil {
-		return usagef("-transports: %v", err)
+		return nil, usagef("-transports: %v", err)
+	}
+	if job.PartitionTypes, err = bench.ParsePartitionTypes(*types); err != nil {
+		return nil, usagef("-partition-type: %v", err)
+	}
+	if job.FlushTimeouts, err = bench.ParseFlushTimeouts(*timeouts); err != nil {
+		return nil, usagef("-flush-timeout: %v", err)
+	}
+	if job.Vias, err = bench.ParseVias(*ways); err != nil {
+		return nil, usagef("-via: %v", err)
+	}
+	if job.Distributions, err = bench.ParseDistributions(*distributions); err != nil {
+		return nil, usagef("-distribution: %v", err)
+	}
+	if given(flags, "distribution") && job.Consumers == 1 {
+		return nil, usagef("-distribution is for several consumers: give -consumers as well")
 	}
 	if !(*seconds > 0 && *seconds <= maxSeconds) {
-		return usagef("-seconds is %v, want more than 0 and at most %d", *seconds, maxSeconds)
+		return nil, usagef("-seconds is %v, want more than 0 and at most %d", *seconds, maxSeconds)
 	}
 	job.Duration = time.Duration(*seconds * float64(time.Second))
 	for _, check := range []error{
@@ -72,13 +94,13 @@ func throughput(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		checkCount("consumers", job.Consumers, bench.MaxWorkers),
 	} {
 		if check != nil {
-			return check
+			return nil, check
 		}
 	}
 	if job.Launcher, err = launcher(stderr); err != nil {
-		return err
+		return nil, err
 	}
-	return out.keep(stdout, func() (*results.File, error) { return job.Run(ctx) })
+	return &workload{out: out, run: job.Run, observer: &job.Observer, rounds: &job.Rounds}, nil
 }
 
 func parseSizes(list string) ([]int, error) {

@@ -23,6 +23,19 @@ on, so that letters in UTF-8 are parts of words. Case matters.
 `
 
 func wordcount(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	w, err := wordCount(args, stdout, stderr)
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.run(ctx) // which has shown it
+	return err
+}
+
+// wordCount reads the flags of wordcount.
+func wordCount(args []string, stdout, stderr io.Writer) (*workload, error) {
 	job := bench.WordCount{Out: stdout, Progress: stderr, Fault: fault}
 	flags := flag.NewFlagSet("wordcount", flag.ContinueOnError)
 	flags.StringVar(&job.Input, "input", "", "`folder` or file to count; by default the source tree of the Go installation")
@@ -32,31 +45,32 @@ func wordcount(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
 	flags.IntVar(&job.Top, "top", 10, "`number` of the most frequent words to show")
 	err := parse(flags, args, stdout, wordcountHelp)
-	if errors.Is(err, errHelp) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := checkCount("producers", job.Producers, bench.MaxWorkers); err != nil {
-		return err
+		return nil, err
 	}
 	if err := checkCount("consumers", job.Consumers, bench.MaxWorkers); err != nil {
-		return err
+		return nil, err
 	}
 	if job.Embedded && job.Socket != "" {
-		return usagef("-embedded has its own daemon: leave out -socket, or -embedded")
+		return nil, usagef("-embedded has its own daemon: leave out -socket, or -embedded")
 	}
 	if job.Top < 0 {
-		return usagef("-top is %d, want 0 or more", job.Top)
+		return nil, usagef("-top is %d, want 0 or more", job.Top)
 	}
 	if job.Input == "" {
 		if job.Input, err = bench.DefaultInput(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if job.Launcher, err = launcher(stderr); err != nil {
-		return err
+		return nil, err
 	}
-	return job.Run(ctx)
+	w := &workload{run: job.Run}
+	if !job.Embedded {
+		w.observer = &job.Observer
+	}
+	return w, nil
 }
