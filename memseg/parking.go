@@ -135,8 +135,8 @@ func (w *watcher) remove(s *sharedSleeper) {
 }
 
 // run looks at the words. It sleeps by a call of its own, since the runtime's
-// timers are late by up to a millisecond, and for at least twenty times as long as
-// a look takes.
+// timers are late by up to a millisecond, and for at least four times as long as a
+// look takes: thousands of words are in as many pages.
 func (w *watcher) run() {
 	interval := w.fast
 	for {
@@ -147,11 +147,11 @@ func (w *watcher) run() {
 		if left == 0 {
 			return
 		}
-		interval = min(2*interval, w.slow)
+		interval *= 2
 		if woken > 0 {
 			interval = w.fast
 		}
-		interval = max(interval, 20*time.Since(start))
+		interval = min(max(interval, 4*time.Since(start)), w.slow)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // thread sleeps on the futex words of a whole group in one call. Sleepers beyond
 // the groups, or on a kernel without that call (before Linux 5.16), are watched.
 const (
-	maxSleepGroups = 12
+	maxSleepGroups = 8
 	sleepGroupSize = maxFutexWaitMany - 1 // one is the group's own word
 )
 
