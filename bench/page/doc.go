@@ -7,7 +7,6 @@
 //
 // A file becomes a section of each kind in section.go that applies to it; a new
 // kind is one line there and a file with the function that returns its blocks.
-// Plots are drawn by this package as SVG with text as text: what they have to show
-// is lines, bars and logarithmic axes, and the "nines" axis of latencies is in no
-// plotting library.
+// Plots are drawn by this package as SVG with text as text: lines, bars, logarithmic
+// axes, and an axis of nines for latencies.
 package page
