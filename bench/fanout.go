@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -24,6 +23,7 @@ var FanoutTransports = []Transport{Shm, Unix}
 // goroutine with a gate, and the consumers share a few processes. The numbers of
 // subpartitions and the transports take turns, round by round.
 type Fanout struct {
+	Environment
 	Subpartitions []int
 	Transports    []Transport
 	Size          int // of a record, in bytes
@@ -37,16 +37,6 @@ type Fanout struct {
 	// FlushTimeout is how long a record may wait for others, as
 	// writer.WithBufferTimeout has it.
 	FlushTimeout time.Duration
-	// Socket is that of the daemon; one is started if it is empty and Shm is
-	// measured.
-	Socket   string
-	Launcher Launcher
-	// Observer watches the workers, unless it is nil.
-	Observer Observer
-	// Out gets every round as it ends, Progress what happens meanwhile; it may be
-	// nil.
-	Out, Progress io.Writer
-	Fault         Fault
 }
 
 // A fanoutRound is one number of subpartitions with one transport.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 // way, sent at a planned rate, and there and back, one at a time. All that is
 // measured takes turns, round by round.
 type Latency struct {
+	Environment
 	Paths      []Path
 	Transports []Transport // of LatencyTransports
 	// Waitings are how round trips wait. One-way producers sleep until a record is
@@ -35,18 +35,6 @@ type Latency struct {
 	// Histograms is a folder to write the latencies of each measurement to, empty
 	// for none; see writeHistograms.
 	Histograms string
-	// Socket is that of the daemon; a daemon is started if it is empty and Shm is
-	// measured.
-	Socket   string
-	Launcher Launcher
-	// Observer watches the workers, unless it is nil.
-	Observer Observer
-	// Out gets every round as it ends.
-	Out io.Writer
-	// Progress gets a line that says what is being measured, if it is a terminal;
-	// it may be nil.
-	Progress io.Writer
-	Fault    Fault
 
 	cores []int // to pin workers to
 }

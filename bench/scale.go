@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -20,24 +19,16 @@ const MaxScale = 100_000
 
 // A Scale measures what many partitions and gates at a time take of one daemon
 // and of the workers that have them. One process has all partitions, of one
-// subpartition each, another one has a gate for each of them.
+// subpartition each, another one has a gate for each of them. Nobody else should use
+// the daemon meanwhile.
 type Scale struct {
+	Environment
 	Partitions []int
 	Rounds     int
 	// Idle is for how long nothing flows while processor time is measured.
 	Idle time.Duration
 	// FlushTimeout is that of all writers, as writer.WithBufferTimeout has it.
 	FlushTimeout time.Duration
-	// Socket is that of the daemon, which nobody else should use meanwhile; one is
-	// started if it is empty.
-	Socket   string
-	Launcher Launcher
-	// Observer watches the workers, unless it is nil.
-	Observer Observer
-	// Out gets every round as it ends, Progress what happens meanwhile; it may be
-	// nil.
-	Out, Progress io.Writer
-	Fault         Fault
 }
 
 // ErrLeak is returned when a daemon holds more after a round than before.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ import (
 // A Throughput measures how many records a second transports carry from producer
 // to consumer processes. The transports take turns, round by round.
 type Throughput struct {
+	Environment
 	Sizes      []int // of records, in bytes
 	Transports []Transport
 	Rounds     int
@@ -32,18 +32,6 @@ type Throughput struct {
 	Distributions  []Distribution
 	// Pin has each worker use one core only, in turn.
 	Pin bool
-	// Socket is that of the daemon; a daemon is started if it is empty and Shm is
-	// measured.
-	Socket   string
-	Launcher Launcher
-	// Observer watches the workers, unless it is nil.
-	Observer Observer
-	// Out gets every round as it ends.
-	Out io.Writer
-	// Progress gets a line that says what is being measured, if it is a terminal;
-	// it may be nil.
-	Progress io.Writer
-	Fault    Fault
 
 	cores []int // to pin workers to
 }

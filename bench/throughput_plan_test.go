@@ -24,7 +24,7 @@ func namesOf(plan []plannedRound) (names []string) {
 func TestPlanCombinesTheSettingsThatATransportHas(t *testing.T) {
 	var out bytes.Buffer
 	job := Throughput{
-		Sizes: []int{100}, Transports: []Transport{Shm, Ceiling, Unix}, Producers: 1, Consumers: 1, Out: &out,
+		Sizes: []int{100}, Transports: []Transport{Shm, Ceiling, Unix}, Producers: 1, Consumers: 1, Environment: Environment{Out: &out},
 		PartitionTypes: []shuffle.ResultPartitionType{shuffle.PipelinedBounded},
 		FlushTimeouts:  []time.Duration{writer.DefaultBufferTimeout, writer.FlushNever},
 		Vias:           []Via{Emit, Reserve}, Distributions: []Distribution{Keyed, RoundRobin},
@@ -48,7 +48,7 @@ func TestPlanCombinesTheSettingsThatATransportHas(t *testing.T) {
 
 func TestPlanLeavesOutRecordsThatCannotBeWrittenInPlace(t *testing.T) {
 	var out bytes.Buffer
-	job := Throughput{Sizes: []int{4092, 4093}, Transports: []Transport{Shm}, Vias: []Via{Emit, Reserve}, Producers: 1, Consumers: 1, Out: &out}
+	job := Throughput{Sizes: []int{4092, 4093}, Transports: []Transport{Shm}, Vias: []Via{Emit, Reserve}, Producers: 1, Consumers: 1, Environment: Environment{Out: &out}}
 	require.Equal(t, []string{"shm emit", "shm reserve", "shm emit"}, namesOf(job.plan(4096)))
 	require.Equal(t, "left out: shm reserve with 4093 bytes: a record that is written in place must fit a segment, at most 4092 bytes\n", out.String())
 }

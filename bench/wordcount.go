@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"sync"
 	"time"
@@ -23,21 +22,14 @@ var ErrDifferent = errors.New("counts differ")
 // keyed by the word, and consumers count them; then one process counts without a
 // shuffle, and the two counts are compared.
 type WordCount struct {
+	Environment
 	// Input is the folder or file to read.
 	Input                string
 	Producers, Consumers int
 	// Embedded has all of it in this process, workers and daemon.
 	Embedded bool
-	// Socket is that of the daemon; a daemon is started if it is empty.
-	Socket   string
-	Launcher Launcher
-	// Observer watches the workers, unless it is nil or all is embedded.
-	Observer Observer
 	// Top is how many of the most frequent words are shown.
 	Top int
-	// Out gets the result; Progress, unless nil, how far the run is.
-	Out, Progress io.Writer
-	Fault         Fault
 }
 
 // Run counts, compares and writes the result. The last line says that the counts

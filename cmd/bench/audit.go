@@ -34,7 +34,7 @@ make shm fail for that.
 `
 
 func audit(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	job := bench.Throughput{Out: stdout, Progress: stderr, Fault: fault}
+	job := bench.Throughput{Environment: environment(stdout, stderr)}
 	flags := flag.NewFlagSet("audit", flag.ContinueOnError)
 	transports := flags.String("transports", "shm,unix,tcp", "`list` of transports to count for: shm, ceiling, unix, tcp, pipe, grpc")
 	sizes := flags.String("size", "100", "`bytes` of a record, or a list such as 16,100,1000,8000")

@@ -38,7 +38,7 @@ reading.
 `
 
 func fanout(args []string, stdout, stderr io.Writer) (*workload, error) {
-	job := bench.Fanout{Out: stdout, Progress: stderr, Fault: fault}
+	job := bench.Fanout{Environment: environment(stdout, stderr)}
 	flags := flag.NewFlagSet("fanout", flag.ContinueOnError)
 	subpartitions := flags.String("subpartitions", "1,8,64,512,1000", "`list` of how many subpartitions each producer has")
 	flags.IntVar(&job.Size, "size", 100, "`bytes` of a record")

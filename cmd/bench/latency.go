@@ -48,7 +48,7 @@ which nothing is kept.
 `
 
 func latency(args []string, stdout, stderr io.Writer) (*workload, error) {
-	job := bench.Latency{Out: stdout, Progress: stderr, Fault: fault}
+	job := bench.Latency{Environment: environment(stdout, stderr)}
 	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
 	paths := flags.String("path", "one-way,round-trip", "`list` of what to measure: one-way, round-trip")
 	transports := flags.String("transports", "shm,unix,tcp,pipe,futex,cache-line", "`list` of transports to measure; tcp and pipe are measured one way, futex and cache-line as round trips")

@@ -38,7 +38,7 @@ one that does; the results are then marked as partial.
 const maxIdle = time.Hour
 
 func scale(args []string, stdout, stderr io.Writer) (*workload, error) {
-	job := bench.Scale{Out: stdout, Progress: stderr, Fault: fault}
+	job := bench.Scale{Environment: environment(stdout, stderr)}
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	partitions := flags.String("partitions", "1,10,100,1000,10000", "`list` of how many partitions and gates there are")
 	flags.IntVar(&job.Rounds, "rounds", 1, "`number` of rounds of each number")

@@ -43,7 +43,7 @@ partition, not with Emit of a RecordWriter; they must fit a segment.
 const maxSeconds = 3600
 
 func throughput(args []string, stdout, stderr io.Writer) (*workload, error) {
-	job := bench.Throughput{Out: stdout, Progress: stderr, Fault: fault}
+	job := bench.Throughput{Environment: environment(stdout, stderr)}
 	flags := flag.NewFlagSet("throughput", flag.ContinueOnError)
 	sizes := flags.String("size", "100", "`bytes` of a record, or a list such as 16,100,1000,8000")
 	seconds := flags.Float64("seconds", 2, "how many `seconds` the producers of a round send")

@@ -36,7 +36,7 @@ func wordcount(ctx context.Context, args []string, stdout, stderr io.Writer) err
 
 // wordCount reads the flags of wordcount.
 func wordCount(args []string, stdout, stderr io.Writer) (*workload, error) {
-	job := bench.WordCount{Out: stdout, Progress: stderr, Fault: fault}
+	job := bench.WordCount{Environment: environment(stdout, stderr)}
 	flags := flag.NewFlagSet("wordcount", flag.ContinueOnError)
 	flags.StringVar(&job.Input, "input", "", "`folder` or file to count; by default the source tree of the Go installation")
 	flags.IntVar(&job.Producers, "producers", 2, "`number` of producers")

@@ -43,3 +43,8 @@ func runs(read func(args []string, stdout, stderr io.Writer) (*workload, error))
 		return w.out.keep(stdout, func() (*results.File, error) { return w.run(ctx) })
 	}
 }
+
+// environment is that of a workload before its flags are read.
+func environment(stdout, stderr io.Writer) bench.Environment {
+	return bench.Environment{Out: stdout, Progress: stderr, Fault: fault}
+}
