@@ -215,10 +215,19 @@ func (p *ResultPartition) Release(ctx context.Context) error {
 // woken. A second Close is ErrClosed.
 func (p *ResultPartition) Close() error {
 	p.end(fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed))
+	if !p.giveUp() {
+		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+	}
+	return p.lifecycle.ClosePartition() // which may wait for the daemon: no lock is held
+}
+
+// giveUp waits for calls that are under way, has later ones return ErrClosed, and
+// gives back what the partition holds. It reports false the second time.
+func (p *ResultPartition) giveUp() bool {
 	p.useMu.Lock()
 	defer p.useMu.Unlock()
 	if p.closed.Swap(true) {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+		return false
 	}
 	for _, s := range p.subpartitions {
 		s.detach(false)
@@ -230,7 +239,7 @@ func (p *ResultPartition) Close() error {
 		}
 	}
 	p.pool.LazyDestroy()
-	return p.lifecycle.ClosePartition()
+	return true
 }
 
 // EndedByHost tells the producer that its host has ended the partition, and why:

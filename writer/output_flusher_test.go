@@ -42,3 +42,22 @@ func TestFlusherEndsWithAnErrorThatTheNextEmitReturns(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	require.NoError(t, w.Close())
 }
+
+func TestFlushersOfOneIntervalShareAGoroutineAndNothingElse(t *testing.T) {
+	const interval = 50 * time.Microsecond
+	var flushes atomic.Int32
+	good := startFlusher(interval, func() error { flushes.Add(1); return nil })
+	bad := startFlusher(interval, func() error { return errors.New("broken") })
+	require.Same(t, good.group, bad.group)
+	<-bad.done
+	require.ErrorContains(t, bad.err(), "output flusher: broken")
+	after := flushes.Load()
+	require.Eventually(t, func() bool { return flushes.Load() > after }, time.Minute, time.Millisecond)
+	bad.stop() // it has ended by itself
+	good.stop()
+	require.NoError(t, good.err())
+
+	another := startFlusher(interval, func() error { return nil })
+	require.NotSame(t, good.group, another.group, "an empty group is gone")
+	another.stop()
+}
