@@ -74,3 +74,56 @@ func TestSleepersBeyondTheGroupsAreTurnedAway(t *testing.T) {
 	wg.Wait()
 	require.Empty(t, turnedAway)
 }
+
+// A sleeper that left by its timeout and comes back does not disturb its group,
+// whose thread still sleeps on its word. It must be woken all the same, and must not
+// sleep through a ring that came while it was away, which called nobody.
+func TestSleeperThatComesBackToItsGroup(t *testing.T) {
+	if !supportsFutexWaitMany() {
+		t.Skip("this kernel has no futex_waitv (Linux 5.16)")
+	}
+	var groups groupedSleepers
+	var words [2]Word32
+	keeperWoken := make(chan bool, 1)
+	go func() {
+		_, woken := groups.wait(newSharedSleeper(&words[0]), 0, hang)
+		keeperWoken <- woken
+	}()
+	s := newSharedSleeper(&words[1])
+	isListed := func() bool { // as join sees it
+		groups.mu.Lock()
+		defer groups.mu.Unlock()
+		return s.group != nil && len(s.group.sleepers) == 1 && s.listed == s.group.generation
+	}
+	leaveByTimeout := func(value uint32) {
+		for {
+			_, woken := groups.wait(s, value, 20*time.Millisecond)
+			require.False(t, woken)
+			if isListed() {
+				return
+			}
+		}
+	}
+	leaveByTimeout(0)
+	woken := make(chan bool, 1)
+	go func() {
+		_, ok := groups.wait(s, 0, hang)
+		woken <- ok
+	}()
+	require.Eventually(t, func() bool {
+		groups.mu.Lock()
+		defer groups.mu.Unlock()
+		return s.inGroup
+	}, hang, time.Millisecond)
+	words[1].Store(1)
+	futexWake(&words[1])
+	require.True(t, await(t, woken), "a ring while it sleeps again")
+
+	leaveByTimeout(1)
+	words[1].Store(2)
+	_, ok := groups.wait(s, 1, hang)
+	require.True(t, ok, "a ring while it was away")
+	words[0].Store(1)
+	futexWake(&words[0])
+	require.True(t, await(t, keeperWoken))
+}
