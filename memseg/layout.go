@@ -12,7 +12,7 @@ import (
 
 // LayoutVersion is the version of the layout that this package writes and the
 // only one that it reads.
-const LayoutVersion = 1
+const LayoutVersion = 2
 
 // Features of a region that a reader must know to read it. None is defined yet:
 // a header with an unknown bit is refused.
@@ -95,8 +95,8 @@ const (
 	queuePosition        = 8
 	queueFlushed         = 16
 	queueBuffers         = 24
-	queuePriority        = 32
 	queueWantReleased    = lineSize
+	queuePriority        = 2 * lineSize // a consumer looks at it before each element
 	queueRing            = queueControlSize
 )
 

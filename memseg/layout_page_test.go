@@ -27,7 +27,7 @@ var pageFields = map[string][]struct {
 	},
 	"queue": {
 		{"published", queuePublished, 8}, {"position", queuePosition, 8}, {"flushed", queueFlushed, 8}, {"buffers", queueBuffers, 8},
-		{"priority", queuePriority, 8}, {"wanted", queueWantReleased, 8},
+		{"wanted", queueWantReleased, 8}, {"priority", queuePriority, 8},
 	},
 	"descriptor": {
 		{"stamp", descStamp, 8}, {"segment", descSegment, 4}, {"offset", descOffset, 4}, {"length", descLength, 4},

@@ -215,7 +215,7 @@ func TestVersionMismatchNamesBothVersions(t *testing.T) {
 	h[hdrVersion] = 7
 	_, err := DecodePartitionHeader(h, l.RegionSize())
 	require.ErrorContains(t, err, "layout version 7")
-	require.ErrorContains(t, err, "reads version 1")
+	require.ErrorContains(t, err, fmt.Sprintf("reads version %d", LayoutVersion))
 }
 
 func TestImpossibleGeometryIsRefused(t *testing.T) {
@@ -261,8 +261,9 @@ func partitionSpans(l *PartitionLayout) []span {
 			spans = append(spans, span{fmt.Sprintf("%s of queue %d", name, i), base + offset, base + offset + size, alignment})
 			return offset + size
 		}
-		at("cursors", queuePublished, queuePriority+8, lineSize)
+		at("cursors", queuePublished, queueBuffers+8, lineSize)
 		at("wanted release", queueWantReleased, 8, lineSize)
+		at("priority cursor", queuePriority, 8, lineSize)
 		end := at("ring", queueRing, int64(l.QueueCapacity*descriptorSize), lineSize)
 		end = at("priority ring", end, priorityCapacity*descriptorSize, lineSize)
 		at("event slots", end, (eventSlots+priorityCapacity)*eventSlotSize, lineSize)
