@@ -14,6 +14,9 @@ var (
 	ErrRegionSize = errors.New("wrong region size")
 	// ErrNoMemory is returned when the kernel cannot back memory.
 	ErrNoMemory = errors.New("out of shared memory")
+	// ErrNoHugePages is returned where the kernel has no huge pages for shared
+	// objects.
+	ErrNoHugePages = errors.New("no huge pages for shared memory")
 	// ErrLayout is returned for a region whose header this version cannot read or
 	// does not believe.
 	ErrLayout = errors.New("bad region layout")

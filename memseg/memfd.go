@@ -239,7 +239,7 @@ func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 	var mem []byte
 	err := m.control(func(fd int) error {
 		var err error
-		mem, err = unix.Mmap(fd, 0, int(length), prot, unix.MAP_SHARED)
+		mem, err = mapAligned(fd, 0, int(length), prot)
 		return err
 	})
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 )
 
 // Access says what a mapping allows.
@@ -121,7 +119,7 @@ func (r *Region) drop() error {
 	mem := r.mem
 	r.mem = nil
 	liveMappings.Add(-1)
-	if err := unix.Munmap(mem); err != nil {
+	if err := unmap(mem); err != nil {
 		return fmt.Errorf("unmap region %q: %w", r.name, err)
 	}
 	return nil

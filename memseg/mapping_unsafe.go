@@ -1,0 +1,48 @@
+package memseg
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapAligned maps a part of an object. One that can hold huge pages is mapped where
+// the kernel can use them: at an address that is as far from a multiple of their
+// size as offset is.
+func mapAligned(fd int, offset int64, length, prot int) ([]byte, error) {
+	huge := uintptr(HugePageSize())
+	if huge == 0 || uintptr(length) < huge {
+		p, err := unix.MmapPtr(fd, offset, nil, uintptr(length), prot, unix.MAP_SHARED)
+		if err != nil {
+			return nil, err
+		}
+		return unsafe.Slice((*byte)(p), length), nil
+	}
+	// Addresses are reserved, with one huge page to choose from, and the rest of
+	// them is given back.
+	reserved := uintptr(length) + huge
+	base, err := unix.MmapPtr(-1, 0, nil, reserved, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, err
+	}
+	before := (uintptr(offset) - uintptr(base)) % huge
+	p := unsafe.Add(base, before)
+	if _, err := unix.MmapPtr(fd, offset, p, uintptr(length), prot, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		_ = unix.MunmapPtr(base, reserved)
+		return nil, err
+	}
+	end := before + uintptr(roundUp(int64(length), int64(os.Getpagesize())))
+	if before > 0 {
+		_ = unix.MunmapPtr(base, before)
+	}
+	if end < reserved {
+		_ = unix.MunmapPtr(unsafe.Add(base, end), reserved-end)
+	}
+	return unsafe.Slice((*byte)(p), length), nil
+}
+
+// unmap ends a mapping of mapAligned.
+func unmap(mem []byte) error {
+	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(mem)), uintptr(len(mem)))
+}
