@@ -193,7 +193,7 @@ func (p *handOffProducer) whenRoom(try func() bool) error {
 	for {
 		rings := p.bell.Rings()
 		p.jitter()
-		p.queue.ArmReleased(max(1, p.queue.Unreleased()/4))
+		p.queue.ArmReleased(max(1, p.queue.Unreleased()/2))
 		p.jitter()
 		taken, err := p.reclaim()
 		if err != nil || try() {

@@ -96,6 +96,9 @@ func NewQueueWriter(region *Region, l *PartitionLayout, subpartition int) *Queue
 // Published returns the ordinal after the last published element.
 func (q *QueueWriter) Published() uint64 { return q.next }
 
+// Buffers returns how many data buffers were published.
+func (q *QueueWriter) Buffers() uint64 { return q.numBuffers }
+
 // Position returns the stream position up to which elements are finished.
 func (q *QueueWriter) Position() uint64 { return q.pos }
 

@@ -77,7 +77,7 @@ func (m *model) stepConsumer(w *world, threshold cursor) (bool, error) {
 			c.at = consumerLooksAtPosition
 		}
 	case consumerLooksAtPosition:
-		if c.at = consumerLooksAtFlushed; m.isBeyond(w.position, c.read) {
+		if c.at = consumerLooksAtFlushed; m.isBeyond(w.position, c.read+c.leave) {
 			c.at = consumerPollsPriority
 		}
 	case consumerLooksAtFlushed:
@@ -168,6 +168,7 @@ func (m *model) stepConsumer(w *world, threshold cursor) (bool, error) {
 			return m.stepConsumer(w, threshold)
 		}
 		w.want = c.read + threshold
+		c.leave = threshold / 2
 		if c.at = consumerChecksPriority; m.mistake == armsWithoutLookingAgain || c.looked {
 			m.rest(w)
 		}

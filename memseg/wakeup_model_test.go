@@ -161,6 +161,7 @@ type consumerState struct {
 	got          bool // bytes, by the last look into the element
 	looked       bool // of the mistake that looks before it arms
 	oldWanted    cursor
+	leave        cursor // finished data that it does not read
 	outcome      int8
 }
 

@@ -1,5 +1,7 @@
 package pool
 
+import "shuffled/internal/cpucache"
+
 // Defaults that users of Flink know. Counts are in segments.
 const (
 	// DefaultSegmentSize is the size of a segment in bytes, as
@@ -19,17 +21,31 @@ const (
 	DefaultBlockingRequiredPerGate = 1000
 )
 
-// DefaultFloatingBytes is how much a pipelined partition should be able to have in
-// flight besides the share of its channels.
-const DefaultFloatingBytes = 4 << 20
+// DefaultFloatingBytes returns how much a pipelined partition should be able to
+// have in flight besides the share of its channels: six times a core's second-level
+// cache with one subpartition, 4 to 24 MiB, and twice that cache with more, 4 to 8
+// MiB.
+//
+// A consumer should stay more than a cache behind its producer, and a producer more
+// than a cache behind the consumer that it writes over; what is in motion comes on
+// top. Where a producer turns to several consumers, and a consumer to several
+// producers, they are that far apart anyway, and more in flight would not fit the
+// cache that all cores share.
+func DefaultFloatingBytes(subpartitions int) int {
+	const least = 4 << 20
+	if subpartitions == 1 {
+		return min(max(least, 6*cpucache.SecondLevel()), 6*least)
+	}
+	return min(max(least, 2*cpucache.SecondLevel()), 2*least)
+}
 
 // FloatingBuffers returns how many segments the channels of a pipelined partition
 // share if they are to hold targetBytes, but at least DefaultFloatingBuffers. The
 // segment size must be positive.
 //
-// The share is sized in bytes because what matters is the cache of a core. With
-// less than about twice its second level in flight, a consumer reads lines that
-// the producer's cache still owns, and the hand-over is several times slower.
+// The share is sized in bytes because what matters is the cache of a core, see
+// DefaultFloatingBytes. With less than about twice its second level in flight the
+// hand-over is several times slower.
 func FloatingBuffers(segmentSize, targetBytes int) int {
 	return max(DefaultFloatingBuffers, targetBytes/segmentSize)
 }

@@ -18,7 +18,7 @@ func TestPartitionBounds(t *testing.T) {
 		{"unbounded", false, 4, 2, 8, 5, Unlimited},
 		{"raised to what is required", true, 4, 1, 0, 5, 5},
 		{"nothing to spare", true, 4, 0, 0, 5, 5},
-		{"sized in bytes", true, 4, 2, FloatingBuffers(32<<10, DefaultFloatingBytes), 5, 136},
+		{"sized in bytes", true, 4, 2, FloatingBuffers(32<<10, 4<<20), 5, 136},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			required, most := PartitionBounds(row.bounded, row.n, row.perChannel, row.flow)
@@ -30,10 +30,10 @@ func TestPartitionBounds(t *testing.T) {
 
 func TestFloatingBuffersHoldTheTargetBytes(t *testing.T) {
 	for _, row := range []struct{ segmentSize, target, want int }{
-		{DefaultSegmentSize, DefaultFloatingBytes, 128},
-		{4 << 10, DefaultFloatingBytes, 1024},
-		{1 << 20, DefaultFloatingBytes, 8},
-		{512 << 10, DefaultFloatingBytes, 8},
+		{DefaultSegmentSize, 4 << 20, 128},
+		{4 << 10, 4 << 20, 1024},
+		{1 << 20, 4 << 20, 8},
+		{512 << 10, 4 << 20, 8},
 		{DefaultSegmentSize, 0, 8},
 		{3000, 30001, 10},
 	} {
@@ -71,4 +71,14 @@ func TestGateBounds(t *testing.T) {
 		})
 	}
 	require.Equal(t, GateBuffers{2, 1, 1}, GateBounds(Unlimited, 4, 2, 0), "raised to what is required")
+}
+
+func TestDefaultFloatingBytes(t *testing.T) {
+	one, more := DefaultFloatingBytes(1), DefaultFloatingBytes(2)
+	require.GreaterOrEqual(t, one, 4<<20)
+	require.LessOrEqual(t, one, 24<<20)
+	require.GreaterOrEqual(t, more, 4<<20)
+	require.LessOrEqual(t, more, 8<<20)
+	require.GreaterOrEqual(t, one, more)
+	require.Equal(t, more, DefaultFloatingBytes(1000))
 }

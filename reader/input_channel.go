@@ -12,11 +12,10 @@ type inputChannel struct {
 	failure error                     // what to return once everything is read
 	ended   bool
 
-	// A consumer that follows the producer closely reads lines that the producer's
-	// core still owns, which slows both down several times over; one that lets a
-	// batch build up reads them from the shared cache. So a channel that has run
-	// empty waits for threshold bytes: what it gets in fillTime at its present
-	// rate. A slow channel waits for a single buffer.
+	// A consumer that follows the producer closely slows both down, see
+	// maxThreshold. So a channel that has run empty waits for threshold bytes: what
+	// it gets in fillTime at its present rate. A slow channel waits for a single
+	// buffer.
 	threshold int
 	rate      float64   // bytes per second, smoothed
 	armedAt   time.Time // when the rate was measured last
@@ -51,6 +50,10 @@ func (c *inputChannel) adapt(now time.Time) {
 		c.threshold = 0
 	}
 }
+
+// leave is how much finished data the channel leaves unread, unless it was
+// flushed, until the threshold is reached again.
+func (c *inputChannel) leave() int { return max(0, c.threshold-(maxThreshold-maxLeft)) }
 
 // slow makes the channel wait for a single buffer until it is busy again.
 func (c *inputChannel) slow() { c.rate, c.threshold = 0, 0 }

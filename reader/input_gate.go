@@ -277,7 +277,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer) (BufferOrEvent, error) {
 	if c.view == nil {
 		return BufferOrEvent{}, g.endIfFailed(channel)
 	}
-	if c.failure == nil && !c.view.IsAvailable() {
+	if c.failure == nil && !c.view.IsAvailableBeyond(c.leave()) {
 		g.arm(channel)
 		return BufferOrEvent{}, nil
 	}

@@ -272,10 +272,7 @@ func (p *ResultPartition) finishOpen(s *ResultSubpartition) {
 	if !s.open {
 		return
 	}
-	n := s.builder.Finish()
-	s.finishBuffer(n)
-	p.bytesOut.Add(int64(n))
-	p.buffersOut.Add(1)
+	s.finishBuffer(s.builder.Finish())
 }
 
 // finishBroadcast ends the shared open buffer; broadcastMu is held.
@@ -290,8 +287,6 @@ func (p *ResultPartition) finishBroadcast() {
 		s.finishBuffer(n)
 		s.mu.Unlock()
 	}
-	p.bytesOut.Add(int64(n) * int64(len(p.subpartitions)))
-	p.buffersOut.Add(int64(len(p.subpartitions)))
 }
 
 // setBroadcastMode ends the open buffers of the other mode.

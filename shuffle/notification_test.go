@@ -154,6 +154,38 @@ func TestArmReportsWhatCameMeanwhile(t *testing.T) {
 	}
 }
 
+// A consumer of a busy stream leaves what its producer has just written.
+func TestConsumerMayLeaveFinishedDataUnread(t *testing.T) {
+	const full, leave = 64, 200 // a finished buffer moves the position by 65
+	for _, row := range []struct {
+		name  string
+		leave int
+		do    func(s *stream)
+		want  bool
+		all   bool
+	}{
+		{"nothing", leave, func(*stream) {}, false, false},
+		{"less than it leaves", leave, func(s *stream) { s.write(3 * full) }, false, true},
+		{"more than it leaves", leave, func(s *stream) { s.write(4 * full) }, true, true},
+		{"as much, flushed", leave, func(s *stream) { s.write(full); s.flush() }, true, true},
+		{"as much, then an event", leave, func(s *stream) { s.write(full); s.event(event) }, true, true},
+		{"a priority event", leave, func(s *stream) { s.event(priorityEvent) }, true, true},
+		{"the end", leave, func(s *stream) { s.write(full); s.finish() }, true, true},
+		{"the rest of what it knows of", leave, func(s *stream) { s.write(3 * full); s.poll() }, true, true},
+		{"the last that it knows of", leave, func(s *stream) { s.write(2 * full); s.poll() }, false, true},
+		{"a quarter of the pool", 1 << 30, func(s *stream) { s.write(7 * full) }, false, true},
+		{"more than a quarter of the pool", 1 << 30, func(s *stream) { s.write(8 * full) }, true, true},
+		{"data behind a barrier", 0, func(s *stream) { s.event(alignedEvent); s.write(full); s.poll() }, false, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newStream(t, linktest.Heap, 32, full)
+			row.do(s)
+			require.Equal(t, row.want, s.c.IsAvailableBeyond(row.leave))
+			require.Equal(t, row.all, s.c.IsAvailable())
+		})
+	}
+}
+
 // It would not be rung for a position that it has passed long ago.
 func TestConsumerThatABarrierBlocksIsRungForPriorityEvents(t *testing.T) {
 	s := newStream(t, linktest.Heap, 8, 64)

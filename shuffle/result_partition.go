@@ -45,9 +45,9 @@ type ResultPartition struct {
 
 	subpartitions []*ResultSubpartition
 
-	// For each segment: its memory once it was used, the number of queues that
-	// hold it, and the subpartition that the pool counts it for. All of it lives in
-	// this process alone. Writer's goroutine: segments, charged.
+	// For each segment: its memory once it was used, how many queues still hold it
+	// if several have shared it, and the subpartition that the pool counts it for.
+	// All of it lives in this process alone. Writer's goroutine: segments, charged.
 	segments []*memseg.MemorySegment
 	holders  []atomic.Int32
 	charged  []int32
@@ -65,8 +65,8 @@ type ResultPartition struct {
 	closed     atomic.Bool
 	useMu      sync.RWMutex // held for reading while the region is used
 
-	bytesOut, buffersOut, backPressuredNs atomic.Int64
-	counted, idled                        atomic.Int64 // last SetCounters
+	backPressuredNs atomic.Int64
+	counted, idled  atomic.Int64 // last SetCounters
 }
 
 // NewResultPartition returns the producer's end of a partition in region, whose
@@ -109,10 +109,25 @@ func (p *ResultPartition) Subpartition(i int) *ResultSubpartition { return p.sub
 
 // BytesOut and BuffersOut count finished buffers times their receivers, events
 // excluded, as Flink's numBytesOut and numBuffersOut do.
-func (p *ResultPartition) BytesOut() int64 { return p.bytesOut.Load() }
+func (p *ResultPartition) BytesOut() int64 {
+	bytes, _ := p.out()
+	return bytes
+}
 
 // BuffersOut counts finished buffers times their receivers.
-func (p *ResultPartition) BuffersOut() int64 { return p.buffersOut.Load() }
+func (p *ResultPartition) BuffersOut() int64 {
+	_, buffers := p.out()
+	return buffers
+}
+
+func (p *ResultPartition) out() (bytes, buffers int64) {
+	for _, s := range p.subpartitions {
+		more, moreBuffers := s.out()
+		bytes += more
+		buffers += moreBuffers
+	}
+	return bytes, buffers
+}
 
 // BackPressured returns how long the writer was blocked for want of segments.
 func (p *ResultPartition) BackPressured() time.Duration {

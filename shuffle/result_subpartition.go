@@ -181,14 +181,29 @@ func (s *ResultSubpartition) recycle(ordinal uint64) {
 	s.partition.releaseSegment(segment)
 }
 
-// armReleased asks the consumer for a wake-up when it has released a quarter of
-// what it was given.
-func (s *ResultSubpartition) armReleased() {
+// armReleased asks the consumer for a wake-up when it has released half of what it
+// was given: segments that were read a while ago have left the cache of the core
+// that read them, and a writer that follows its reader closely slows both down. But
+// the consumer's user may keep some, and the open buffer cannot be released.
+func (s *ResultSubpartition) armReleased(maxHeld int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.queue.Unreleased(); n > 0 {
-		s.queue.ArmReleased(max(1, n/4))
+		s.queue.ArmReleased(max(1, n/4, min(n/2, n-1-maxHeld)))
 	}
+}
+
+// out returns how many bytes and buffers are finished. The stream's position counts
+// bytes and elements.
+func (s *ResultSubpartition) out() (bytes, buffers int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := int64(0)
+	if s.open {
+		open = 1
+	}
+	finished := s.queue.Published() - uint64(open)
+	return int64(s.queue.Position() - finished), int64(s.queue.Buffers()) - open
 }
 
 // QueuedBuffers returns how many elements the consumer has not released, as of

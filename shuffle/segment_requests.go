@@ -21,14 +21,16 @@ func (p *ResultPartition) IsAvailable() bool {
 
 // releaseSegment is called once for each queue that held the segment.
 func (p *ResultPartition) releaseSegment(segment int) {
-	if p.holders[segment].Add(-1) == 0 {
+	if h := &p.holders[segment]; h.Load() == 0 || h.Add(-1) == 0 {
 		p.pool.Recycle(segment, int(p.charged[segment]))
 	}
 }
 
 func (p *ResultPartition) hold(segment, channel, queues int) {
 	p.charged[segment] = int32(channel)
-	p.holders[segment].Store(int32(queues))
+	if queues > 1 {
+		p.holders[segment].Store(int32(queues))
+	}
 }
 
 // requestSegment takes a segment from the pool, or waits for one.
@@ -67,7 +69,7 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 	for {
 		rings := p.bell.Rings()
 		for _, s := range p.subpartitions {
-			s.armReleased()
+			s.armReleased(maxHeld(&p.layout, p.pool.Size()))
 		}
 		reclaimed := p.reclaim()
 		if err = p.checkWritable(); err != nil {

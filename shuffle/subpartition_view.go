@@ -300,7 +300,12 @@ func (v *SubpartitionView) nextDataType() memseg.DataType {
 // IsAvailable reports whether Poll has something that need not wait: a finished
 // buffer, an event, or what was flushed. Committed bytes of the open buffer alone
 // do not count, though Poll would return them.
-func (v *SubpartitionView) IsAvailable() bool {
+func (v *SubpartitionView) IsAvailable() bool { return v.IsAvailableBeyond(0) }
+
+// IsAvailableBeyond is IsAvailable for a consumer that leaves so many bytes of the
+// finished data unread, if nothing was flushed: see Arm for the rest of that
+// bargain. What the view knows of already is not left.
+func (v *SubpartitionView) IsAvailableBeyond(leave int) bool {
 	if v.closed {
 		return false
 	}
@@ -310,7 +315,7 @@ func (v *SubpartitionView) IsAvailable() bool {
 	if v.blocked || v.ended {
 		return false
 	}
-	return v.queue.Queued() > 1 || v.isBehind(v.queue.Position()) || v.isBehind(v.queue.Flushed())
+	return v.queue.Queued() > 1 || v.isBehind(v.queue.Flushed()) || v.isBehind(v.queue.Position()-min(uint64(leave), v.maxThreshold()/2))
 }
 
 func (v *SubpartitionView) isBehind(position uint64) bool { return int64(position-v.position) > 0 }
@@ -338,8 +343,7 @@ func (v *SubpartitionView) Arm(threshold int) (idle bool) {
 	if v.closed {
 		return true
 	}
-	limit := v.poolSize.Load() * uint64(v.layout.SegmentSize) / uint64(2*v.layout.Subpartitions)
-	want := v.position + min(uint64(threshold), limit)
+	want := v.position + min(uint64(threshold), v.maxThreshold())
 	v.words.Want.Store(want)
 	if n, err := v.queue.RefreshPriority(); n > 0 || err != nil {
 		return false
@@ -348,6 +352,11 @@ func (v *SubpartitionView) Arm(threshold int) (idle bool) {
 		return true
 	}
 	return !v.isBehind(v.queue.Flushed()) && int64(v.queue.Position()-want) <= 0
+}
+
+// maxThreshold is half of this subpartition's share of the producer's pool, in bytes.
+func (v *SubpartitionView) maxThreshold() uint64 {
+	return v.poolSize.Load() * uint64(v.layout.SegmentSize) / uint64(2*v.layout.Subpartitions)
 }
 
 // ResumeConsumption ends the blocking that followed a barrier. It reports
@@ -376,10 +385,15 @@ func (v *SubpartitionView) held() int {
 	return int(v.consumed - v.released)
 }
 
-// maxHeld lets a user keep half of this subpartition's share of the pool.
 func (v *SubpartitionView) maxHeld() int {
-	share := int(min(v.poolSize.Load(), uint64(v.layout.Segments))) / (2 * v.layout.Subpartitions)
-	return min(max(share, 1), v.layout.QueueCapacity/2)
+	return maxHeld(&v.layout, int(min(v.poolSize.Load(), uint64(v.layout.Segments))))
+}
+
+// maxHeld is how many buffers the user of a consumer may keep: half of a
+// subpartition's share of the pool.
+func maxHeld(l *memseg.PartitionLayout, poolSize int) int {
+	share := min(poolSize, l.Segments) / (2 * l.Subpartitions)
+	return min(max(share, 1), l.QueueCapacity/2)
 }
 
 // Recycle counts an element as released; memseg calls it for the last reference.

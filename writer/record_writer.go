@@ -42,8 +42,8 @@ type RecordWriter[T any] struct {
 	prefix    [lengthPrefix]byte
 	scratch   []byte // a record on the long way
 
-	records   int64 // the writer's own
-	published atomic.Int64
+	records   int64       // the writer's own
+	published memseg.Word // records as of the last commit, for other goroutines
 	idleNs    atomic.Int64
 
 	flusher *outputFlusher
@@ -164,7 +164,7 @@ func (w *RecordWriter[T]) startRecord(ctx context.Context, size, subpartition in
 	}
 	dst := w.builders[subpartition].Reserve(size)
 	if dst != nil {
-		w.published.Store(w.records)
+		w.published.StoreRelease(uint64(w.records))
 	}
 	return dst, nil
 }
@@ -175,7 +175,7 @@ func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
 
 // commit publishes what is due and reports the partition's errors.
 func (w *RecordWriter[T]) commit(subpartition int) error {
-	w.published.Store(w.records)
+	w.published.StoreRelease(uint64(w.records))
 	if w.always {
 		return w.partition.FlushOpen(subpartition)
 	}
@@ -199,7 +199,7 @@ func (w *RecordWriter[T]) emitLong(ctx context.Context, rec T, size, subpartitio
 		return err
 	}
 	w.records++
-	w.published.Store(w.records)
+	w.published.StoreRelease(uint64(w.records))
 	if err := w.flusherErr(); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
 		return err
 	}
 	w.records++
-	w.published.Store(w.records)
+	w.published.StoreRelease(uint64(w.records))
 	if w.always {
 		return w.partition.FlushAll()
 	}
@@ -271,7 +271,7 @@ func (w *RecordWriter[T]) Flush() error {
 	if err := w.partition.FlushAll(); err != nil {
 		return err
 	}
-	w.partition.SetCounters(w.published.Load(), w.Idle())
+	w.partition.SetCounters(int64(w.published.Load()), w.Idle())
 	return nil
 }
 
@@ -279,7 +279,7 @@ func (w *RecordWriter[T]) Flush() error {
 // flusher. The data stays for its consumers; the partition's Close, or the end
 // of the process, does not take it away.
 func (w *RecordWriter[T]) Finish(ctx context.Context) error {
-	w.published.Store(w.records)
+	w.published.StoreRelease(uint64(w.records))
 	w.partition.SetCounters(w.records, w.Idle())
 	if err := w.partition.Finish(ctx); err != nil {
 		return err
@@ -326,7 +326,7 @@ type Counters struct {
 // Counters returns the writer's counters.
 func (w *RecordWriter[T]) Counters() Counters {
 	return Counters{
-		Records: w.published.Load(), Bytes: w.partition.BytesOut(), Buffers: w.partition.BuffersOut(),
+		Records: int64(w.published.Load()), Bytes: w.partition.BytesOut(), Buffers: w.partition.BuffersOut(),
 		BackPressured: w.partition.BackPressured(), Idle: w.Idle(),
 	}
 }
