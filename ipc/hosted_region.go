@@ -54,6 +54,7 @@ type hostedRegion struct {
 	posted   bool             // an update is on its way
 	starved  bool             // the kernel had no memory; waits for retry
 	dropped  bool
+	ranges   hugeRanges
 	last     regionStats // as of the last look, for counters that do not go back
 }
 
@@ -99,7 +100,11 @@ func (s *Server) poolBounds(spec shuffle.PartitionSpec) (required, most int) {
 		perChannel = pool.DefaultBuffersPerChannel
 	}
 	if floating == 0 {
-		floating = pool.FloatingBuffers(s.config.SegmentSize, s.config.FloatingTarget)
+		target := s.config.FloatingTarget
+		if target == 0 {
+			target = pool.DefaultFloatingBytes(spec.Subpartitions)
+		}
+		floating = pool.FloatingBuffers(s.config.SegmentSize, target)
 	}
 	required, most = pool.PartitionBounds(spec.Type.IsBounded(), spec.Subpartitions, perChannel, floating)
 	total := int(s.config.Memory / int64(s.config.SegmentSize))
@@ -152,6 +157,7 @@ func (r *hostedRegion) createGrant(required int) error {
 	defer r.mu.Unlock()
 	r.grant = grant
 	r.segments = pool.NewSegmentSet(r.layout.Segments)
+	r.ranges = r.newHugeRanges()
 	return nil
 }
 

@@ -27,14 +27,14 @@ type testServer struct {
 
 func startServer(t testing.TB, config Config) *testServer {
 	t.Helper()
-	return startServerWith(t, config, (*memseg.Memfd).Commit)
+	return startServerWith(t, config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse})
 }
 
-func startServerWith(t testing.TB, config Config, commit func(*memseg.Memfd, int64, int64) error) *testServer {
+func startServerWith(t testing.TB, config Config, calls memoryCalls) *testServer {
 	t.Helper()
 	checkFDs(t)
 	mappings := memseg.LiveMappings()
-	s, err := newServer(config, commit, time.Millisecond)
+	s, err := newServer(config, calls, time.Millisecond)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

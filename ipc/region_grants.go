@@ -38,6 +38,7 @@ func (r *hostedRegion) handOver(limit int) ([]int, error) {
 			return nil, err
 		}
 	}
+	r.noteHanded(segments)
 	r.handed += len(segments)
 	r.asked -= len(segments)
 	r.stock -= len(segments)
@@ -107,6 +108,7 @@ func (r *hostedRegion) unhand(segments []int) error {
 	if err := r.segments.Return(segments); err != nil {
 		return fmt.Errorf("segments_returned.segments: %w: %w", err, shuffle.ErrProtocol)
 	}
+	r.noteReturned(segments)
 	r.handed -= len(segments)
 	r.leaving += len(segments)
 	r.uncommit(segments)

@@ -37,7 +37,7 @@ type Server struct {
 	ledger     *ledger
 	statistics statistics
 
-	commit func(m *memseg.Memfd, offset, length int64) error // backs memory; tests run out of it
+	memoryCalls
 
 	background context.CancelFunc
 	done       sync.WaitGroup // sessions and background goroutines
@@ -50,16 +50,26 @@ type Server struct {
 	regions  map[uint64]*hostedRegion // by epoch
 	gates    map[uint64]*hostedGate
 	starved  []*hostedRegion // whose grants the kernel could not back
+
+	forHugePages    []*hostedRegion // to be looked at
+	noHugePages     bool            // the kernel has none
+	hugePagesWanted chan struct{}   // has an element if forHugePages may have some
 }
 
 // NewServer returns a server that has no clients yet. A config outside its range
 // is shuffle.ErrInvalidArgument. The caller must call Close.
 func NewServer(config Config) (*Server, error) {
-	return newServer(config, (*memseg.Memfd).Commit, time.Second)
+	return newServer(config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse}, time.Second)
 }
 
-// newServer also takes what backs memory, and how long to wait when it could not.
-func newServer(config Config, commit func(m *memseg.Memfd, offset, length int64) error, retryPause time.Duration) (*Server, error) {
+// memoryCalls are what a server asks of the kernel. Tests have it refuse.
+type memoryCalls struct {
+	commit   func(m *memseg.Memfd, offset, length int64) error
+	collapse func(m *memseg.Memfd, offset int64) error
+}
+
+// newServer also takes how to get memory, and how long to wait when there was none.
+func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Server, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -71,14 +81,15 @@ func newServer(config Config, commit func(m *memseg.Memfd, offset, length int64)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		config: config, started: config.Now(), log: config.Logger, pool: segments, ledger: newLedger(config.Limits),
-		partitions: shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now}),
-		commit:     commit,
-		background: cancel, sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
-		gates: make(map[uint64]*hostedGate),
+		partitions:  shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now}),
+		memoryCalls: calls,
+		background:  cancel, sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
+		gates: make(map[uint64]*hostedGate), hugePagesWanted: make(chan struct{}, 1),
 	}
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails
 	s.done.Go(func() { s.partitions.Run(ctx) })
 	s.done.Go(func() { s.retryStarved(ctx, retryPause) })
+	s.done.Go(func() { s.useHugePages(ctx) })
 	return s, nil
 }
 

@@ -32,10 +32,11 @@ type Config struct {
 	// KiB by default.
 	SegmentSize int
 	// FloatingTarget is how many bytes a bounded partition should be able to have
-	// in flight beside the share of its channels; pool.DefaultFloatingBytes by
-	// default.
+	// in flight beside the share of its channels; 0 stands for
+	// pool.DefaultFloatingBytes.
 	FloatingTarget int
 	Isolation      Isolation
+	HugePages      HugePages
 
 	// AllowedUIDs and AllowedGIDs may connect, beside root and the daemon's own
 	// user.
@@ -69,9 +70,6 @@ const minSegmentSize = 4096
 func (c Config) withDefaults() Config {
 	if c.SegmentSize == 0 {
 		c.SegmentSize = pool.DefaultSegmentSize
-	}
-	if c.FloatingTarget == 0 {
-		c.FloatingTarget = pool.DefaultFloatingBytes
 	}
 	if c.HelloTimeout == 0 {
 		c.HelloTimeout = 30 * time.Second
@@ -107,6 +105,8 @@ func (c *Config) validate() error {
 		return invalid("FloatingTarget is %d, want 0 or more", c.FloatingTarget)
 	case c.Isolation > StrictIsolation:
 		return invalid("Isolation is %d, want 0 (default) or 1 (strict)", c.Isolation)
+	case c.HugePages > NeverHugePages:
+		return invalid("HugePages is %d, want 0 (auto) or 1 (never)", c.HugePages)
 	case c.Retention < 0:
 		return invalid("Retention is %v, want 0 or more", c.Retention)
 	case c.HelloTimeout < 0:

@@ -32,6 +32,8 @@ type Snapshot struct {
 	// BackedBytes is the memory that the kernel holds for all partition regions. In
 	// strict isolation it can exceed what the pool has handed out.
 	BackedBytes int64
+	// HugePageBytes is how much of that lies in huge pages.
+	HugePageBytes int64
 
 	Connections, Gates int
 	// Partitions has a row for each partition whose memory is held, without
@@ -191,7 +193,9 @@ func (s *Server) Snapshot() Snapshot {
 		r := row.Host.(*hostedRegion)
 		stats := r.fillIn(&row.PartitionInfo)
 		snapshot.Totals.add(stats)
-		snapshot.BackedBytes += r.backedBytes()
+		backed, huge := r.backedBytes()
+		snapshot.BackedBytes += backed
+		snapshot.HugePageBytes += huge
 		snapshot.Partitions = append(snapshot.Partitions, row.PartitionInfo)
 	}
 	slices.SortFunc(snapshot.Partitions, func(a, b shuffle.PartitionInfo) int {
@@ -225,14 +229,14 @@ func (s *statistics) report(now Totals) Totals {
 	return s.reported
 }
 
-func (r *hostedRegion) backedBytes() int64 {
+func (r *hostedRegion) backedBytes() (all, huge int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dropped {
-		return 0
+		return 0, 0
 	}
-	n, _ := r.memfd.BackedBytes()
-	return n
+	all, _ = r.memfd.BackedBytes()
+	return all, r.hugeBytes()
 }
 
 // fillIn adds what the region knows to a row of the registry. It returns the

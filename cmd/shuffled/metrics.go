@@ -79,7 +79,7 @@ var (
 	descSegmentSize = describe("shuffled_segment_size_bytes", "Size of a segment.")
 	descShmBytes    = describe("shuffled_shm_bytes",
 		"Shared memory: free and granted add up to -memory. control is for queues and gates beside it; "+
-			"backed is what the kernel holds for partitions, their queues included.", "state")
+			"backed is what the kernel holds for partitions, their queues included, huge how much of that lies in huge pages.", "state")
 	descConnections = describe("shuffled_connections", "Clients connected.")
 	descGates       = describe("shuffled_gates", "Input gates open.")
 	descDraining    = describe("shuffled_draining", "1 while the daemon takes nothing new because it is stopping.")
@@ -150,6 +150,7 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descShmBytes, float64(s.Pool.Used)*size, "granted")
 	gauge(descShmBytes, float64(s.ControlBytes), "control")
 	gauge(descShmBytes, float64(s.BackedBytes), "backed")
+	gauge(descShmBytes, float64(s.HugePageBytes), "huge")
 	gauge(descConnections, float64(s.Connections))
 	gauge(descGates, float64(s.Gates))
 	gauge(descDraining, oneIf(s.Draining))

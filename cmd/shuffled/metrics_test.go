@@ -86,6 +86,7 @@ func TestMetricsCountWhatClientsCount(t *testing.T) {
 	require.Positive(t, during[`shuffled_segments{state="granted"}`])
 	require.Positive(t, during[`shuffled_shm_bytes{state="control"}`])
 	require.Positive(t, during[`shuffled_shm_bytes{state="backed"}`])
+	require.Contains(t, during, `shuffled_shm_bytes{state="huge"}`)
 	require.Equal(t, 2048.0, during[`shuffled_segments{state="granted"}`]+during[`shuffled_segments{state="free"}`])
 	require.Equal(t, 64.0*(1<<20), during[`shuffled_shm_bytes{state="granted"}`]+during[`shuffled_shm_bytes{state="free"}`])
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/daemontest"
+	"shuffled/pool"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )
@@ -68,10 +69,11 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	require.Len(t, rows, 1)
 	row := rows[0]
 	require.False(t, row.Created.Before(before))
+	most := 2*pool.DefaultBuffersPerChannel + pool.FloatingBuffers(pool.DefaultSegmentSize, pool.DefaultFloatingBytes(2))
 	me := processJSON{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	require.Equal(t, partitionJSON{
 		ID: id.String(), Name: "job 1\x1b[2J", Attempt: 3, Type: "PIPELINED_BOUNDED", State: "finished", Created: row.Created,
-		Subpartitions: 2, Producer: me, ProducerAttached: true, PoolRequired: 3, PoolSize: row.PoolSize, PoolMax: 2*2 + 128,
+		Subpartitions: 2, Producer: me, ProducerAttached: true, PoolRequired: 3, PoolSize: row.PoolSize, PoolMax: most,
 		SegmentsHeld: row.SegmentsHeld, Bytes: 8 + 7, Buffers: 2, Records: 2,
 		BackPressuredSec: row.BackPressuredSec, ProducerWakeUps: row.ProducerWakeUps,
 	}, row)
@@ -95,7 +97,7 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	text := operate(t, d, "inspect", "-o=table", id.String())
 	for _, want := range []string{
 		`(?m)^id: +` + id.String() + `$`, `(?m)^name: +"job 1\\x1b\[2J"$`, `(?m)^state: +finished$`, `(?m)^producer: +pid ` + pid + `, uid ` + uid,
-		`(?m)^segments: +\d+ of a pool of \d+ \(required 3, max 132\)$`,
+		`(?m)^segments: +\d+ of a pool of \d+ \(required 3, max ` + strconv.Itoa(most) + `\)$`,
 		`(?m)^SUBPARTITION +STATE +PUBLISHED +RELEASED +BYTES +PID +UID +GATE +CHANNEL$`,
 		`(?m)^0 +attached +2 +1 +8 +` + pid + ` +` + uid + ` +\d+ +0$`,
 		`(?m)^1 +idle +2 +0 +7 +- +- +- +-$`,

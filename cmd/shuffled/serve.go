@@ -121,7 +121,7 @@ func (d *daemon) logStart(descriptors uint64, degradations []degradation) {
 	attrs := []any{
 		"version", programVersion(), "pid", os.Getpid(), "socket", o.socket,
 		"memory", units.FormatSize(o.memory), "segment_size", units.FormatSize(o.segmentSize), "segments", o.memory / o.segmentSize,
-		"max_control_memory", units.ShortSize(o.config().Limits.ControlMemory), "isolation", o.isolation, "descriptors", descriptors,
+		"max_control_memory", units.ShortSize(o.config().Limits.ControlMemory), "isolation", o.isolation, "huge_pages", o.hugePages, "descriptors", descriptors,
 		"charged_cgroup", o.budget.cgroup, "cgroup_limit", d.limitText(),
 		"machine_memory", units.ShortSize(o.budget.ram),
 	}

@@ -19,6 +19,7 @@ type serveOptions struct {
 	segmentSize    int64
 	floatingTarget int64
 	isolation      string
+	hugePages      string
 
 	allowedUIDs, allowedGIDs []uint32
 
@@ -56,7 +57,7 @@ func newServeOptions() *serveOptions {
 	budget := readMemoryBudget("/")
 	return &serveOptions{
 		socket: defaultSocket, memory: budget.defaultMemory(), segmentSize: pool.DefaultSegmentSize,
-		floatingTarget: pool.DefaultFloatingBytes, isolation: "default", retention: 10 * time.Minute,
+		isolation: "default", hugePages: "auto", retention: 10 * time.Minute,
 		metricsAddress: defaultMetricsAddress, logFormat: "text", logLevel: "info", drainTimeout: 30 * time.Second,
 		limits: limitOptions{maxConnections: 10_000, maxPartitions: 100_000, maxGates: 100_000, maxInputsPerGate: 1 << 16},
 		budget: budget,
@@ -86,12 +87,17 @@ func (o *serveOptions) settings() settings {
 		{name: "segment-size", group: "Memory", arg: "SIZE",
 			value: sizeValue{bytes: &o.segmentSize, least: minSegmentSize, most: maxSegmentSize, powerOfTwo: true},
 			help:  "Size of a MemorySegment: a power of two from 4KiB to 64MiB."},
-		{name: "floating-target", group: "Memory", arg: "SIZE", value: size(&o.floatingTarget, 1, units.TiB),
+		{name: "floating-target", group: "Memory", arg: "SIZE", value: size(&o.floatingTarget, 0, units.TiB),
 			help: "What a bounded partition can have in flight beside two segments for each subpartition, memory allowing. " +
-				"Less than about twice a core's second-level cache is slow."},
+				"Less than about twice a core's second-level cache is slow.",
+			defaultHelp: fmt.Sprintf("0, which is six of those caches with one subpartition, two with more; here %s and %s",
+				units.FormatSize(int64(pool.DefaultFloatingBytes(1))), units.FormatSize(int64(pool.DefaultFloatingBytes(2))))},
 		{name: "isolation", group: "Memory", arg: "MODE", value: choiceValue{&o.isolation, []string{"default", "strict"}},
 			help: "default: the memory of a partition is given back in parts. strict: a partition is sealed so that nobody but its " +
 				"producer can ever map it for writing; its memory is given back as a whole only, so that more than -memory may be held."},
+		{name: "huge-pages", group: "Memory", arg: "MODE", value: choiceValue{&o.hugePages, []string{"auto", "never"}},
+			help: "auto: what a partition uses much of is put into huge pages, if the kernel has some to give (Linux 6.1), whatever " +
+				"shmem_enabled says but for deny; else it stays as it is. never: it stays as it is."},
 		{name: "retention", group: "Memory", arg: "TIME", value: durationValue{&o.retention, time.Second, 365 * 24 * time.Hour},
 			help: "How long a finished partition is kept while nobody reads it."},
 
@@ -142,6 +148,9 @@ func (o *serveOptions) config() ipc.Config {
 	}
 	if o.isolation == "strict" {
 		c.Isolation = ipc.StrictIsolation
+	}
+	if o.hugePages == "never" {
+		c.HugePages = ipc.NeverHugePages
 	}
 	if c.Limits.ControlMemory == 0 {
 		c.Limits.ControlMemory = o.budget.controlMemory(o.memory)

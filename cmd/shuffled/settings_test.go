@@ -34,6 +34,7 @@ func TestBadSettingsExitWithTwoAndSayWhatIsWanted(t *testing.T) {
 		{"segment size too small", nil, []string{"-segment-size", "2KiB"}, []string{"want a power of two from 4KiB to 64MiB"}},
 		{"segment size too large", nil, []string{"-segment-size", "128MiB"}, []string{"want a power of two from 4KiB to 64MiB"}},
 		{"isolation", nil, []string{"-isolation", "stict"}, []string{"want one of default, strict: did you mean strict?"}},
+		{"huge pages", nil, []string{"-huge-pages", "always"}, []string{"want one of auto, never"}},
 		{"log format", nil, []string{"-log-format", "xml"}, []string{"want one of text, json"}},
 		{"log level", nil, []string{"-log-level", "warning"}, []string{"want one of debug, info, warn, error: did you mean warn?"}},
 		{"uids", nil, []string{"-allowed-uids", "1000,bob"}, []string{`"bob" is not a numeric id`, "1000,1001"}},
