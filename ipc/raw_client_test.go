@@ -27,7 +27,7 @@ type testServer struct {
 
 func startServer(t testing.TB, config Config) *testServer {
 	t.Helper()
-	return startServerWith(t, config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse})
+	return startServerWith(t, config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse, hugePageRate})
 }
 
 func startServerWith(t testing.TB, config Config, calls memoryCalls) *testServer {

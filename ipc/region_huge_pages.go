@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/memseg"
+	"shuffled/shuffle"
 )
 
 // HugePages says whether the memory of partitions may lie in huge pages.
@@ -134,58 +135,107 @@ func (s *Server) queueForHugePages(r *hostedRegion) {
 	}
 }
 
-// While pages are in use elsewhere in the kernel they cannot be put together, so it
-// is tried again for a while.
+// While a huge page is made, whoever uses that memory waits, for milliseconds if the
+// daemon has to wait for a core in the middle of it. So it is done for partitions
+// that move enough for it to be worth while, which the daemon looks for less and
+// less often.
 const (
+	hugePageRate  = 1 << 30 // bytes a second
+	firstHugeLook = 20 * time.Millisecond
+	lastHugeLook  = time.Second
+	// hugePageTries is how often it is tried while the kernel uses a page elsewhere.
 	hugePageTries = 20
-	hugePagePause = 10 * time.Millisecond
 )
 
+// A hugeCandidate is a region that could have more huge pages.
+type hugeCandidate struct {
+	moved  uint64 // bytes, at the last look
+	looked time.Time
+	pause  time.Duration // until the next look
+	tries  int           // that are left
+}
+
 // useHugePages puts the memory of regions into huge pages once their producers have
-// taken enough of it. It is not done on the way of a grant, since it takes longer
-// than all else that a grant takes. Without them everything works, more slowly.
+// taken enough of it and are busy. Without them everything works, more slowly.
 func (s *Server) useHugePages(ctx context.Context) {
+	candidates := map[*hostedRegion]*hugeCandidate{}
 	worked := false
-	busy := map[*hostedRegion]int{} // to be tried again, so many times
 	for {
-		var again <-chan time.Time
-		if len(busy) > 0 {
-			again = time.After(hugePagePause)
+		pause := lastHugeLook
+		for _, c := range candidates {
+			pause = min(pause, time.Until(c.looked.Add(c.pause)))
+		}
+		var due <-chan time.Time
+		if len(candidates) > 0 {
+			due = time.After(pause)
 		}
 		select {
 		case <-s.hugePagesWanted:
-		case <-again:
+			s.mu.Lock()
+			regions := s.forHugePages
+			s.forHugePages = nil
+			s.mu.Unlock()
+			for _, r := range regions {
+				moved, _ := r.moved()
+				candidates[r] = &hugeCandidate{moved: moved, looked: time.Now(), pause: firstHugeLook, tries: hugePageTries}
+			}
+		case <-due:
 		case <-ctx.Done():
 			return
 		}
-		s.mu.Lock()
-		regions := s.forHugePages
-		s.forHugePages = nil
-		s.mu.Unlock()
-		for _, r := range regions {
-			busy[r] = hugePageTries
-		}
-		for r := range busy {
-			err := r.useHugePages()
-			if busy[r]--; busy[r] == 0 || !errors.Is(err, unix.EAGAIN) {
-				delete(busy, r)
-			}
+		for r, c := range candidates {
+			done, err := s.lookAt(r, c)
 			switch {
-			case err == nil:
-				worked = true
 			case !worked && errors.Is(err, memseg.ErrNoHugePages):
 				s.log.Info("the kernel has no huge pages for shared memory, small ones are used", "error", err)
 				s.giveUpHugePages()
 				return
-			case busy[r] == 0:
+			case done && err != nil:
 				s.log.Debug("no huge page", "partition", r.spec.ID, "error", err)
+			case done:
+				worked = true
+			}
+			if done {
+				delete(candidates, r)
 			}
 		}
 	}
+}
+
+// lookAt has a candidate use huge pages if its time has come and it is busy, and
+// reports whether it is one no longer.
+func (s *Server) lookAt(r *hostedRegion, c *hugeCandidate) (done bool, err error) {
+	now := time.Now()
+	if now.Before(c.looked.Add(c.pause)) {
+		return false, nil
+	}
+	moved, ok := r.moved()
+	if !ok {
+		return true, shuffle.ErrPartitionReleased
+	}
+	isBusy := float64(moved-c.moved) >= s.hugePageRate*now.Sub(c.looked).Seconds()
+	c.moved, c.looked = moved, now
+	if !isBusy {
+		c.pause = min(2*c.pause, lastHugeLook)
+		return false, nil
+	}
+	err = r.useHugePages()
+	c.tries--
+	return !errors.Is(err, unix.EAGAIN) || c.tries == 0, err
 }
 
 func (s *Server) giveUpHugePages() {
 	s.mu.Lock()
 	s.noHugePages, s.forHugePages = true, nil
 	s.mu.Unlock()
+}
+
+// moved returns how many bytes went through a region, while there is one.
+func (r *hostedRegion) moved() (bytes uint64, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dropped {
+		return 0, false
+	}
+	return r.readStats().bytes, true
 }

@@ -2,10 +2,12 @@ package ipc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,15 +58,30 @@ func (c *collapses) tried() []int64 {
 type hugeProducer struct {
 	*rawClient
 	created *controlpb.PartitionCreated
+	region  *memseg.Region
+	queue   *memseg.QueueWriter
 	has     int
 }
 
 func (s *testServer) hugeProducer() *hugeProducer {
 	c := s.greet()
 	p := &hugeProducer{rawClient: c, created: c.create(shuffle.NewPartitionID(), 1)}
+	memfd, err := memseg.ReceiveMemfd(c.fds.Take(0), int64(p.created.RegionSize), "region")
+	require.NoError(s.t, err)
+	p.region, err = memfd.Map(memseg.ReadWrite, 0)
+	require.NoError(s.t, err)
+	require.NoError(s.t, memfd.Close())
+	layout, err := memseg.DecodePartitionHeader(p.region.Bytes(), int64(p.region.Size()))
+	require.NoError(s.t, err)
+	p.queue = memseg.NewQueueWriter(p.region, &layout, 0)
 	require.NotNil(s.t, c.ask(mappedMessage(p.created.Epoch)).GetAck())
 	p.has = int(p.created.PoolRequired)
 	return p
+}
+
+func (p *hugeProducer) leave() {
+	p.rawClient.leave()
+	require.NoError(p.t, p.region.Close())
 }
 
 // want takes segments until it has n.
@@ -94,7 +111,7 @@ func (s *testServer) requireHuge(pages int64) {
 
 func TestHugePagesAreUsedWhereTheProducerHasAllSegments(t *testing.T) {
 	var c collapses
-	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, c.collapse})
+	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, c.collapse, 0})
 	p := s.hugeProducer()
 	require.EqualValues(t, 194, p.created.PoolMax)
 	p.want(60)
@@ -117,9 +134,27 @@ func TestHugePagesAreUsedWhereTheProducerHasAllSegments(t *testing.T) {
 	require.Zero(t, s.Snapshot().HugePageBytes)
 }
 
+// Whoever uses the memory waits while a huge page is made.
+func TestHugePagesAreLeftToPartitionsThatMoveMuch(t *testing.T) {
+	var c collapses
+	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, c.collapse, hugePageRate})
+	p := s.hugeProducer()
+	p.want(194)
+	require.Never(t, func() bool {
+		p.queue.Advance(1000, 1, nil)
+		return len(c.tried()) > 0
+	}, 5*firstHugeLook, time.Millisecond)
+	require.Eventually(t, func() bool {
+		p.queue.Advance(1<<30, 1, nil)
+		return len(c.tried()) == 3
+	}, testPatience, time.Millisecond)
+	s.requireHuge(3)
+	p.leave()
+}
+
 func TestHugePageIsTriedAgainWhileItIsBusy(t *testing.T) {
 	c := collapses{failures: []error{unix.EAGAIN, unix.EAGAIN}}
-	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, c.collapse})
+	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, c.collapse, 0})
 	p := s.hugeProducer()
 	p.want(64)
 	s.requireHuge(1)
@@ -129,7 +164,7 @@ func TestHugePageIsTriedAgainWhileItIsBusy(t *testing.T) {
 
 func TestOtherHugePagesAreUsedWhenOneCannotBeHad(t *testing.T) {
 	c := collapses{failures: []error{nil, fmt.Errorf("no huge page: %w", memseg.ErrNoMemory)}}
-	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, c.collapse})
+	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, c.collapse, 0})
 	p := s.hugeProducer()
 	p.want(64)
 	s.requireHuge(1)
@@ -154,7 +189,7 @@ func TestServerDoesWithoutHugePages(t *testing.T) {
 			var log syncBuffer
 			config := hugeConfig(t)
 			config.HugePages, config.Logger = row.mode, slog.New(slog.NewTextHandler(&log, nil))
-			s := startServerWith(t, config, memoryCalls{(*memseg.Memfd).Commit, c.collapse})
+			s := startServerWith(t, config, memoryCalls{(*memseg.Memfd).Commit, c.collapse, 0})
 			logged := func() int { return bytes.Count([]byte(log.String()), []byte("small ones are used")) }
 			first := s.hugeProducer()
 			first.want(64)
@@ -178,19 +213,19 @@ func TestHugePagesTakeNoMemoryThatWasNotGranted(t *testing.T) {
 	for _, isolation := range []Isolation{DefaultIsolation, StrictIsolation} {
 		config := hugeConfig(t)
 		config.Isolation = isolation
-		var refused error
+		var refused atomic.Pointer[error]
 		s := startServerWith(t, config, memoryCalls{(*memseg.Memfd).Commit, func(m *memseg.Memfd, offset int64) error {
 			err := m.Collapse(offset)
-			if err != nil {
-				refused = err
+			if err != nil && !errors.Is(err, unix.EAGAIN) {
+				refused.Store(&err)
 			}
 			return err
-		}})
+		}, 0})
 		p := s.hugeProducer()
 		p.want(100)
 		backed := func() int64 { return s.Snapshot().BackedBytes }
-		if require.Eventually(t, func() bool { return s.Snapshot().HugePageBytes > 0 || refused != nil }, testPatience, time.Millisecond); refused != nil {
-			t.Skipf("no huge page can be had here: %v", refused)
+		if require.Eventually(t, func() bool { return s.Snapshot().HugePageBytes > 0 || refused.Load() != nil }, testPatience, time.Millisecond); refused.Load() != nil {
+			t.Skipf("no huge page can be had here: %v", *refused.Load())
 		}
 		require.LessOrEqual(t, backed(), int64(100*config.SegmentSize)+s.Snapshot().ControlBytes)
 		before := backed()

@@ -59,13 +59,15 @@ type Server struct {
 // NewServer returns a server that has no clients yet. A config outside its range
 // is shuffle.ErrInvalidArgument. The caller must call Close.
 func NewServer(config Config) (*Server, error) {
-	return newServer(config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse}, time.Second)
+	return newServer(config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse, hugePageRate}, time.Second)
 }
 
-// memoryCalls are what a server asks of the kernel. Tests have it refuse.
+// memoryCalls are what a server asks of the kernel, and from how many bytes a second
+// on it asks for huge pages. Tests have it refuse.
 type memoryCalls struct {
-	commit   func(m *memseg.Memfd, offset, length int64) error
-	collapse func(m *memseg.Memfd, offset int64) error
+	commit       func(m *memseg.Memfd, offset, length int64) error
+	collapse     func(m *memseg.Memfd, offset int64) error
+	hugePageRate float64
 }
 
 // newServer also takes how to get memory, and how long to wait when there was none.

@@ -261,7 +261,7 @@ func TestGrantWithoutMemoryIsTriedAgain(t *testing.T) {
 	)
 	config := serverConfig()
 	config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
-	s := startServerWith(t, config, memoryCalls{limited, (*memseg.Memfd).Collapse})
+	s := startServerWith(t, config, memoryCalls{limited, (*memseg.Memfd).Collapse, hugePageRate})
 	c := s.greet()
 	created := c.create(shuffle.NewPartitionID(), 1)
 	short.Store(true)

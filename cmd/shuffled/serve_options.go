@@ -96,8 +96,8 @@ func (o *serveOptions) settings() settings {
 			help: "default: the memory of a partition is given back in parts. strict: a partition is sealed so that nobody but its " +
 				"producer can ever map it for writing; its memory is given back as a whole only, so that more than -memory may be held."},
 		{name: "huge-pages", group: "Memory", arg: "MODE", value: choiceValue{&o.hugePages, []string{"auto", "never"}},
-			help: "auto: what a partition uses much of is put into huge pages, if the kernel has some to give (Linux 6.1), whatever " +
-				"shmem_enabled says but for deny; else it stays as it is. never: it stays as it is."},
+			help: "auto: the memory of a partition that moves more than 1GiB a second is put into huge pages, if the kernel has some to " +
+				"give (Linux 6.1), whatever shmem_enabled says but for deny. never: it stays as it is."},
 		{name: "retention", group: "Memory", arg: "TIME", value: durationValue{&o.retention, time.Second, 365 * 24 * time.Hour},
 			help: "How long a finished partition is kept while nobody reads it."},
 
