@@ -26,10 +26,15 @@ func (p *ResultPartition) releaseSegment(segment int) {
 	}
 }
 
+// hold notes who is charged for a segment and how many queues will release it.
 func (p *ResultPartition) hold(segment, channel, queues int) {
 	p.charged[segment] = int32(channel)
-	if queues > 1 {
-		p.holders[segment].Store(int32(queues))
+	shared := int32(queues)
+	if queues == 1 {
+		shared = 0 // the one that releases it need not count
+	}
+	if h := &p.holders[segment]; h.Load() != shared {
+		h.Store(shared)
 	}
 }
 

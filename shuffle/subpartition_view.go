@@ -303,8 +303,8 @@ func (v *SubpartitionView) nextDataType() memseg.DataType {
 func (v *SubpartitionView) IsAvailable() bool { return v.IsAvailableBeyond(0) }
 
 // IsAvailableBeyond is IsAvailable for a consumer that leaves so many bytes of the
-// finished data unread, if nothing was flushed: see Arm for the rest of that
-// bargain. What the view knows of already is not left.
+// finished data unread unless they were flushed, but at most half of the largest
+// threshold that Arm grants. What the view knows of already is not left.
 func (v *SubpartitionView) IsAvailableBeyond(leave int) bool {
 	if v.closed {
 		return false
