@@ -13,6 +13,23 @@ const maxParkedThreads = 16
 
 var threadTokens = make(chan struct{}, maxParkedThreads)
 
+// Nap sleeps for about d, which is less than the runtime's timers can tell. It
+// reports false at once if too many goroutines of the process hold a thread in sleep.
+func Nap(d time.Duration) bool {
+	if isScheduled() {
+		return false // the order of a test is decided elsewhere
+	}
+	select {
+	case threadTokens <- struct{}{}:
+	default:
+		return false
+	}
+	pause := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&pause, nil) // early is as good
+	<-threadTokens
+	return true
+}
+
 // A sharedSleeper sleeps for the owner of a doorbell without a thread of its own.
 // Only the owner calls its methods.
 type sharedSleeper struct {

@@ -106,6 +106,9 @@ func (q *QueueWriter) Position() uint64 { return q.pos }
 // last AcceptReleased.
 func (q *QueueWriter) Unreleased() int { return int(q.next - q.released) }
 
+// Released returns the consumer's cursor, as of the last AcceptReleased.
+func (q *QueueWriter) Released() uint64 { return q.released }
+
 // HasRoom reports whether a data buffer can be published. One slot stays free,
 // so that end-of-partition never waits behind data.
 func (q *QueueWriter) HasRoom() bool { return q.next-q.released < q.mask }
@@ -218,6 +221,12 @@ func (q *QueueWriter) armed(want *Word) bool { return !isBeyond(q.pos, want.Load
 // ArmReleased asks the consumer to ring the producer's doorbell when it has
 // released count more elements than AcceptReleased has seen.
 func (q *QueueWriter) ArmReleased(count int) { q.wantReleased.Store(q.released + uint64(count) - 1) }
+
+// ArmedIsReleased reports whether the consumer's cursor has passed what the last
+// ArmReleased asked for.
+func (q *QueueWriter) ArmedIsReleased(cursor uint64) bool {
+	return isBeyond(cursor, q.wantReleased.Load())
+}
 
 // AcceptReleased takes the consumer's cumulative cursor, calls f for each data
 // element that was released (by ordinal) and returns the number of elements.

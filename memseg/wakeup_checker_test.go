@@ -230,6 +230,13 @@ var scenarios = []scenario{
 		ops: []op{opRecord, opFinish, opRecord, opFinish, opRecord, opFinish, opEnd},
 	},
 	{
+		name: "distance between writer and reader", segments: 3, thresholds: []cursor{0, 40}, distance: true, crashes: true,
+		ops: []op{
+			opRecord, opFinish, opRecord, opFinish, opRecord, opFinish, opRecord, opFinish,
+			opRecord, opFinish, opRecord, opFinish, opEnd,
+		},
+	},
+	{
 		name: "events before a full pool", segments: 1, thresholds: []cursor{0, 40}, crashes: true,
 		ops: []op{opEvent, opEvent, opRecord, opFinish, opRecord, opFinish, opEnd},
 	},
@@ -277,6 +284,8 @@ var mistakes = []struct {
 	{wakesBeforeTheNotice, "buffers and flushes"},
 	{blocksWithoutFlushing, "flusher beside a blocked writer"},
 	{armsReleaseAfterLooking, "one segment"},
+	{armsReleaseAfterLooking, "distance between writer and reader"},
+	{armsBeyondItsReach, "distance between writer and reader"},
 	{parksAfterTakingElements, "events before a full pool"},
 	{readsWantReleasedBeforeMoving, "one segment"},
 	{flushesWithoutTheLock, "flusher beside the writer"},

@@ -50,6 +50,7 @@ const (
 	wakesBeforeTheNotice          mistake = "the consumer is woken before the notice is there"
 	blocksWithoutFlushing         mistake = "the writer blocks without flushing"
 	armsReleaseAfterLooking       mistake = "the writer looks at released before it stores its wish"
+	armsBeyondItsReach            mistake = "the writer that keeps its distance waits for more than can be released"
 	parksAfterTakingElements      mistake = "the writer parks although it took elements after it armed"
 	readsWantReleasedBeforeMoving mistake = "the consumer reads the writer's wish before it stores released"
 	flushesWithoutTheLock         mistake = "the flusher publishes without the lock"
@@ -62,6 +63,7 @@ type scenario struct {
 	ticks      int8 // of the output flusher
 	segments   int8 // of the pool
 	thresholds []cursor
+	distance   bool // a blocked writer takes nothing before it is as much as it armed for
 	crashes    bool // also explore the death of either process at every step
 	first      uint64
 	mistake    mistake

@@ -143,7 +143,9 @@ func (m *model) stepOp(w *world) bool {
 			return true
 
 		case writerReclaims:
-			m.accept(w)
+			if !m.distance {
+				m.accept(w)
+			}
 			p.took = false
 			p.at = writerLoadsCount
 			if m.hasSegment(w) {
@@ -162,13 +164,22 @@ func (m *model) stepOp(w *world) bool {
 		case writerArms:
 			n := w.published - p.accepted
 			w.wantReleased = p.accepted + max(1, n/4) - 1
+			if m.distance {
+				w.wantReleased = p.accepted + max(1, n-1) - 1
+			}
+			if m.mistake == armsBeyondItsReach {
+				w.wantReleased = p.accepted + n
+			}
 			p.at = writerLooksAgain
 			if m.mistake == armsReleaseAfterLooking {
 				p.at = writerReadsNotice
 			}
 			return true
 		case writerLooksAgain:
-			m.accept(w)
+			p.took = false
+			if !m.distance || m.isBeyond(w.released, w.wantReleased) {
+				m.accept(w)
+			}
 			p.at = writerReadsNotice
 			if m.mistake == armsReleaseAfterLooking {
 				p.at = writerArms

@@ -54,13 +54,9 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 		return err
 	}
 	s := p.subpartitions[subpartition]
-	if s.open && p.isBetterWhole(size, s.builder.WritableBytes()) {
-		s.mu.Lock()
-		p.finishOpen(s)
-		s.mu.Unlock()
-	}
-	for rest := size; ; {
-		if !s.open {
+	startNew := !s.open || p.isBetterWhole(size, s.builder.WritableBytes())
+	for rest := size; ; startNew = !s.open {
+		if startNew {
 			if err := p.startBuffer(ctx, s, p.partialLength(rest, size)); err != nil {
 				return p.failedInRecord(err, rest < size)
 			}
@@ -104,11 +100,6 @@ func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition)
 	}
 	defer p.leave()
 	p.setBroadcastMode(false)
-	if s.open {
-		s.mu.Lock()
-		p.finishOpen(s)
-		s.mu.Unlock()
-	}
 	return p.startBuffer(ctx, s, 0)
 }
 
@@ -309,36 +300,27 @@ func (p *ResultPartition) finishBuilders() {
 	}
 }
 
+// startBuffer ends a subpartition's open buffer, if there is one, and starts the
+// next, of which partial bytes continue a record.
 func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition, partial int) error {
-	segment, err := p.requestSegment(ctx, s.index)
-	if err != nil {
-		return err
-	}
-	err = p.whenRoom(ctx, func() error {
+	return p.whenRoom(ctx, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		p.finishOpen(s)
 		if !s.queue.HasRoom() {
 			return memseg.ErrQueueFull
 		}
-		if err := p.resetBuilder(&s.builder, segment); err != nil {
+		segment, err := p.takeSegment(&s.builder, s.index, 1)
+		if err != nil {
 			return err
 		}
-		p.hold(segment, s.index, 1)
 		s.open = true
 		return s.publish(segment, partial)
 	})
-	if err != nil {
-		p.pool.Recycle(segment, s.index)
-	}
-	return err
 }
 
 func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error {
-	segment, err := p.requestSegment(ctx, pool.NoChannel)
-	if err != nil {
-		return err
-	}
-	err = p.whenRoom(ctx, func() error {
+	return p.whenRoom(ctx, func() error {
 		for _, s := range p.subpartitions {
 			if !s.hasRoom() {
 				return memseg.ErrQueueFull
@@ -346,10 +328,10 @@ func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error
 		}
 		p.broadcastMu.Lock()
 		defer p.broadcastMu.Unlock()
-		if err := p.resetBuilder(&p.broadcast, segment); err != nil {
+		segment, err := p.takeSegment(&p.broadcast, pool.NoChannel, len(p.subpartitions))
+		if err != nil {
 			return err
 		}
-		p.hold(segment, pool.NoChannel, len(p.subpartitions))
 		p.broadcastOpen = true
 		for _, s := range p.subpartitions {
 			if err := s.startShared(segment, partial); err != nil {
@@ -358,23 +340,29 @@ func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error
 		}
 		return nil
 	})
-	if err != nil {
-		p.pool.Recycle(segment, pool.NoChannel)
-	}
-	return err
 }
 
-// resetBuilder starts a builder on a segment.
-func (p *ResultPartition) resetBuilder(b *memseg.BufferBuilder, segment int) error {
+// takeSegment starts a builder on a segment of the pool, for so many queues, or
+// returns memseg.ErrQueueFull if none is free.
+func (p *ResultPartition) takeSegment(b *memseg.BufferBuilder, channel, queues int) (segment int, err error) {
+	segment, ok, err := p.pool.TryRequest(channel)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, memseg.ErrQueueFull
+	}
 	if p.segments[segment] == nil {
 		p.segments[segment] = memseg.NewSegment(p.layout.SegmentBytes(p.region, segment), segment, p)
 	}
 	mem, err := p.segments[segment].Bytes()
 	if err != nil {
-		return fmt.Errorf("partition %s: segment %d: %w", p.spec.ID, segment, err)
+		p.pool.Recycle(segment, channel)
+		return 0, fmt.Errorf("partition %s: segment %d: %w", p.spec.ID, segment, err)
 	}
 	b.Reset(mem, p.layout.Marker(p.region, segment))
-	return nil
+	p.hold(segment, channel, queues)
+	return segment, nil
 }
 
 // BroadcastEvent finishes all open buffers and queues the event behind them in

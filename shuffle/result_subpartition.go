@@ -193,6 +193,25 @@ func (s *ResultSubpartition) armReleased(maxHeld int) {
 	}
 }
 
+// releases returns how many elements the consumer was given, as of the last
+// reclaim, and how many of these it has released since.
+func (s *ResultSubpartition) releases() (released, given int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	given = s.queue.Unreleased()
+	if s.link != nil {
+		released = int(min(s.link.words.Released.Load()-s.queue.Released(), uint64(given)))
+	}
+	return released, given
+}
+
+// armedIsReleased reports whether the consumer has passed what armReleased asked for.
+func (s *ResultSubpartition) armedIsReleased() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link != nil && s.queue.ArmedIsReleased(s.link.words.Released.Load())
+}
+
 // out returns how many bytes and buffers are finished. The stream's position counts
 // bytes and elements.
 func (s *ResultSubpartition) out() (bytes, buffers int64) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"shuffled/internal/cpucache"
 	"shuffled/memseg"
 )
 
@@ -38,23 +39,6 @@ func (p *ResultPartition) hold(segment, channel, queues int) {
 	}
 }
 
-// requestSegment takes a segment from the pool, or waits for one.
-func (p *ResultPartition) requestSegment(ctx context.Context, channel int) (int, error) {
-	segment := -1
-	err := p.whenRoom(ctx, func() error {
-		s, ok, err := p.pool.TryRequest(channel)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return memseg.ErrQueueFull
-		}
-		segment = s
-		return nil
-	})
-	return segment, err
-}
-
 // whenRoom calls try until it returns something else than memseg.ErrQueueFull,
 // and waits between calls until consumers have released something. The time
 // spent waiting is back-pressure.
@@ -63,44 +47,95 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 	if !errors.Is(err, memseg.ErrQueueFull) {
 		return err
 	}
-	p.reclaim()
-	if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
-		return err
+	start := time.Now()
+	napped, tooClose := p.letConsumerGoAhead(ctx)
+	if !tooClose {
+		p.reclaim()
+		if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
+			if napped {
+				p.countBackPressure(start)
+			}
+			return err
+		}
 	}
+	defer p.countBackPressure(start)
 	// Both sides could wait for ever if a consumer waited for more of what this
 	// writer holds back.
 	p.flushAll()
-	start := time.Now()
 	for {
 		rings := p.bell.Rings()
 		for _, s := range p.subpartitions {
 			s.armReleased(maxHeld(&p.layout, p.pool.Size()))
 		}
-		reclaimed := p.reclaim()
+		reclaimed := 0
+		if !tooClose || p.subpartitions[0].armedIsReleased() {
+			reclaimed = p.reclaim()
+		}
 		if err = p.checkWritable(); err != nil {
-			break
+			return err
 		}
 		if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
-			break
+			return err
 		}
 		if reclaimed > 0 {
 			continue // the consumer may have passed what was armed
 		}
 		if err = p.park(ctx, rings); err != nil {
-			break
+			return err
+		}
+		if p.bell.Rings() == rings {
+			tooClose = false // nobody rang for long: any segment will do
 		}
 		p.words.WakeUps.Store(p.words.WakeUps.Load() + 1)
 	}
-	p.words.BackPressuredNs.Store(uint64(p.backPressuredNs.Add(int64(time.Since(start)))))
-	return err
 }
+
+func (p *ResultPartition) countBackPressure(start time.Time) {
+	p.words.BackPressuredNs.Store(uint64(p.backPressuredNs.Add(int64(time.Since(start)))))
+}
+
+const (
+	// napTime is how long a writer naps to let its consumer go ahead, and mostNaps
+	// how many further naps are worth it: more are left to the doorbell.
+	napTime  = 100 * time.Microsecond
+	mostNaps = 8
+)
+
+// letConsumerGoAhead naps while the only consumer has released less than a third of
+// what it was given, if that is more than a core caches. A writer that took each
+// segment as soon as it is released would stay at the heels of its reader: all that it
+// writes is still in the cache of the reader's core, and the words of both go back
+// and forth for every segment. Both become slower, the reader too, so nothing ends
+// it. A nap costs the reader nothing, other than a wake-up.
+//
+// It reports whether it has napped and whether the consumer is still close.
+func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (napped, tooClose bool) {
+	if len(p.subpartitions) > 1 {
+		return false, false // the pool is not so large that there could be a distance
+	}
+	for before := 0; ; {
+		released, given := p.subpartitions[0].releases()
+		missing := (given+2)/3 - released
+		if missing <= 0 || given*p.layout.SegmentSize <= cacheSize {
+			return napped, false
+		}
+		if napped && missing > mostNaps*(released-before) || ctx.Err() != nil || !memseg.Nap(napTime) {
+			return napped, true
+		}
+		napped, before = true, released
+	}
+}
+
+// cacheSize is how many bytes stay in the cache of the core that has read or
+// written them.
+var cacheSize = cpucache.SecondLevel()
 
 // daemonLostGrace is how long a wait may find nothing once nobody watches the
 // consumers.
 const daemonLostGrace = 500 * time.Millisecond
 
 // maxWait bounds a sleep: the doorbell is a hint.
-const maxWait = time.Second
+var maxWait = time.Second
 
 // park waits for a ring.
 func (p *ResultPartition) park(ctx context.Context, rings uint32) error {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,6 +76,99 @@ func TestWaitingWriterIsRungForHalfOfWhatIsQueued(t *testing.T) {
 			}
 			require.Equal(t, want, s.Rings(), "%d of %d read", read, row.queued)
 		}
+	}
+}
+
+// Once much is with the consumer, a few segments are left alone until they are many.
+func TestWriterKeepsItsDistance(t *testing.T) {
+	const segments, third, armed = 12, 4, 5
+	fill := func(t *testing.T, memory linktest.Memory) *stream {
+		s := newStream(t, memory, segments, 64)
+		for range segments {
+			s.write(64)
+		}
+		return s
+	}
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		shuffle.SetCacheSize(t, (segments-1)*64)
+		shuffle.SleepLong(t)
+		t.Run("goes on with a third", func(t *testing.T) {
+			s := fill(t, memory)
+			for read := 1; read < third; read++ {
+				s.poll()
+				require.ErrorIs(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0), context.Canceled)
+				require.Equal(t, segments, s.Pool.Used(), "%d of %d are released", read, segments)
+			}
+			s.poll()
+			require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+			require.Equal(t, segments-third+1, s.Pool.Used(), "it takes all at once")
+			s.write(64)
+		})
+		t.Run("is rung when it sleeps", func(t *testing.T) {
+			s := fill(t, memory)
+			held := hold(t, s.c.SubpartitionView)
+			blocked := block(t, s)
+			for range armed - 1 {
+				s.poll() // which releases nothing: a cursor does not pass what is held
+			}
+			require.True(t, s.IsParked())
+			require.NoError(t, held.Release())
+			require.NoError(t, woken(t, blocked))
+			require.Equal(t, segments-armed+1, s.Pool.Used())
+		})
+		t.Run("does not wait for what the user keeps", func(t *testing.T) {
+			s := fill(t, memory)
+			blocked := block(t, s)
+			for range segments / 2 {
+				s.poll()
+			}
+			for range segments / 2 {
+				defer func(b *memseg.Buffer) { require.NoError(t, b.Release()) }(hold(t, s.c.SubpartitionView))
+			}
+			require.NoError(t, woken(t, blocked))
+		})
+		t.Run("until its consumer is lost", func(t *testing.T) {
+			s := fill(t, memory)
+			blocked := block(t, s)
+			s.p.DetachConsumer(0, false, "it died")
+			require.ErrorIs(t, woken(t, blocked), shuffle.ErrConsumerLost)
+		})
+	})
+	t.Run("not while little is with the consumer", func(t *testing.T) {
+		shuffle.SetCacheSize(t, segments*64)
+		s := fill(t, linktest.Heap)
+		s.poll()
+		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+	})
+	t.Run("not from several consumers", func(t *testing.T) {
+		shuffle.SetCacheSize(t, 0)
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: segments, SegmentSize: 64})
+		view := link.View(0)
+		for range segments {
+			emit(t, link.Partition, 64, 0)
+		}
+		poll(t, view)
+		require.NoError(t, link.Partition.EmitRecord(canceled(), make([]byte, 64), 1))
+	})
+}
+
+// block has a stream's writer sleep for want of segments, and returns where it
+// reports.
+func block(t *testing.T, s *stream) <-chan error {
+	blocked := make(chan error, 1)
+	go func() { blocked <- s.p.EmitRecord(context.Background(), make([]byte, 64), 0) }()
+	require.Eventually(t, s.IsParked, wait, tick)
+	return blocked
+}
+
+// woken returns what a writer reports that was woken, not one that woke by itself.
+func woken(t *testing.T, blocked <-chan error) error {
+	select {
+	case err := <-blocked:
+		return err
+	case <-time.After(memseg.MaxParkTime / 2):
+		t.Error("nobody has woken the writer")
+		return <-blocked
 	}
 }
 
@@ -173,12 +267,15 @@ func TestPoolResizeIsChecked(t *testing.T) {
 	require.ErrorIs(t, link.Partition.PoolResized(8, []int{0}), shuffle.ErrProtocol, "nobody asked for it")
 }
 
-// The consumer waits for a large batch and the writer for a segment: whoever did
-// not flush before it waits would wait for ever.
+// The consumer waits for a large batch, and leaves a part of it, and the writer waits
+// for a segment, or for many: whoever did not flush before it waits would wait for
+// ever.
 func TestWriterAndThresholdNeverWaitForEachOther(t *testing.T) {
+	shuffle.SleepLong(t)
 	random := newRandom(t)
 	for _, memory := range linktest.Memories {
 		for range 30 {
+			shuffle.SetCacheSize(t, random.IntN(200))
 			subpartitions := 1 + random.IntN(3)
 			link := linktest.New(t, linktest.Config{
 				Memory: memory, Subpartitions: subpartitions, Segments: subpartitions + 1 + random.IntN(4), SegmentSize: 8 + random.IntN(100),
@@ -220,7 +317,8 @@ func nextUnwritten(random *rand.Rand, written []int, want int) int {
 func readWithThresholds(t *testing.T, c *linktest.Consumer, random *rand.Rand, bytes int) {
 	for read := 0; read < bytes; {
 		rings := c.Rings()
-		if !c.IsAvailable() && c.Arm(random.IntN(400)) {
+		threshold := random.IntN(400)
+		if !c.IsAvailableBeyond(random.IntN(threshold+1)) && c.Arm(threshold) {
 			c.Park(context.Background(), rings)
 			continue
 		}

@@ -1,0 +1,23 @@
+package shuffle
+
+import (
+	"testing"
+
+	"shuffled/memseg"
+)
+
+// SetCacheSize has the writers of a test keep their distance once their consumer
+// was given more than n bytes.
+func SetCacheSize(t testing.TB, n int) {
+	before := cacheSize
+	cacheSize = n
+	t.Cleanup(func() { cacheSize = before })
+}
+
+// SleepLong has the writers of a test sleep for a minute if they are not woken, so
+// that one that ought to be woken holds the test up.
+func SleepLong(t testing.TB) {
+	before := maxWait
+	maxWait = memseg.MaxParkTime
+	t.Cleanup(func() { maxWait = before })
+}
