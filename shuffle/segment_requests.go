@@ -113,6 +113,9 @@ func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (napped, tooCl
 	if len(p.subpartitions) > 1 {
 		return false, false // the pool is not so large that there could be a distance
 	}
+	if p.daemonLost.Load() != nil {
+		return false, false // whatever is released shows that the consumer lives
+	}
 	for before := 0; ; {
 		released, given := p.subpartitions[0].releases()
 		missing := (given+2)/3 - released

@@ -140,6 +140,13 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 		s.poll()
 		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
 	})
+	t.Run("not when nobody watches the consumer", func(t *testing.T) {
+		shuffle.SetCacheSize(t, 0)
+		s := fill(t, linktest.Heap)
+		s.p.SetDaemonLost(shuffle.ErrDaemonLost)
+		s.poll()
+		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+	})
 	t.Run("not from several consumers", func(t *testing.T) {
 		shuffle.SetCacheSize(t, 0)
 		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: segments, SegmentSize: 64})
