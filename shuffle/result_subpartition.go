@@ -182,14 +182,15 @@ func (s *ResultSubpartition) recycle(ordinal uint64) {
 }
 
 // armReleased asks the consumer for a wake-up when it has released half of what it
-// was given: segments that were read a while ago have left the cache of the core
-// that read them, and a writer that follows its reader closely slows both down. But
-// the consumer's user may keep some, and the open buffer cannot be released.
-func (s *ResultSubpartition) armReleased(maxHeld int) {
+// was given, or as many elements as are enough: segments that were read a while ago
+// have left the cache of the core that read them, and a writer that follows its
+// reader closely slows both down. But the consumer's user may keep some, and the
+// open buffer cannot be released.
+func (s *ResultSubpartition) armReleased(maxHeld, enough int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.queue.Unreleased(); n > 0 {
-		s.queue.ArmReleased(max(1, n/4, min(n/2, n-1-maxHeld)))
+		s.queue.ArmReleased(min(enough, max(1, n/4, min(n/2, n-1-maxHeld))))
 	}
 }
 

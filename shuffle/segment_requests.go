@@ -65,7 +65,7 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 	for {
 		rings := p.bell.Rings()
 		for _, s := range p.subpartitions {
-			s.armReleased(maxHeld(&p.layout, p.pool.Size()))
+			s.armReleased(maxHeld(&p.layout, p.pool.Size()), p.farAhead())
 		}
 		reclaimed := 0
 		if !tooClose || p.subpartitions[0].armedIsReleased() {
@@ -118,7 +118,7 @@ func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (napped, tooCl
 	}
 	for before := 0; ; {
 		released, given := p.subpartitions[0].releases()
-		missing := (given+2)/3 - released
+		missing := min((given+2)/3, p.farAhead()) - released
 		if missing <= 0 || given*p.layout.SegmentSize <= cacheSize {
 			return napped, false
 		}
@@ -128,6 +128,9 @@ func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (napped, tooCl
 		napped, before = true, released
 	}
 }
+
+// farAhead is as many segments as a consumer need ever be ahead of the writer.
+func (p *ResultPartition) farAhead() int { return max(1, 3*cacheSize/p.layout.SegmentSize) }
 
 // cacheSize is how many bytes stay in the cache of the core that has read or
 // written them.

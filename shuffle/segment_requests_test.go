@@ -134,6 +134,23 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 			require.ErrorIs(t, woken(t, blocked), shuffle.ErrConsumerLost)
 		})
 	})
+	t.Run("goes on with three caches, be the pool as large as it may", func(t *testing.T) {
+		shuffle.SetCacheSize(t, 64)
+		shuffle.SleepLong(t)
+		s := fill(t, linktest.Heap)
+		blocked := block(t, s)
+		for range 3 {
+			s.poll()
+		}
+		require.NoError(t, woken(t, blocked))
+		require.Equal(t, segments-3+1, s.Pool.Used())
+		s.write(2 * 64)
+		s.poll()
+		s.poll()
+		require.ErrorIs(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0), context.Canceled)
+		s.poll()
+		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+	})
 	t.Run("not while little is with the consumer", func(t *testing.T) {
 		shuffle.SetCacheSize(t, segments*64)
 		s := fill(t, linktest.Heap)
