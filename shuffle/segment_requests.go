@@ -102,11 +102,11 @@ const (
 )
 
 // letConsumerGoAhead naps while the only consumer has released less than a third of
-// what it was given, if that is more than a core caches. A writer that took each
-// segment as soon as it is released would stay at the heels of its reader: all that it
-// writes is still in the cache of the reader's core, and the words of both go back
-// and forth for every segment. Both become slower, the reader too, so nothing ends
-// it. A nap costs the reader nothing, other than a wake-up.
+// what it was given, or than is far enough, if it was given more than a core caches. A
+// writer that took each segment as soon as it is released would stay at the heels of
+// its reader: all that it writes is still in the cache of the reader's core, and the
+// words of both go back and forth for every segment. Both become slower, the reader
+// too, so nothing ends it. Unlike a wake-up, a nap costs the reader nothing.
 //
 // It reports whether it has napped and whether the consumer is still close.
 func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (napped, tooClose bool) {
@@ -129,7 +129,8 @@ func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (napped, tooCl
 	}
 }
 
-// farAhead is as many segments as a consumer need ever be ahead of the writer.
+// farAhead is as many segments as a consumer need ever be ahead of the writer that
+// comes round to them again.
 func (p *ResultPartition) farAhead() int { return max(1, 3*cacheSize/p.layout.SegmentSize) }
 
 // cacheSize is how many bytes stay in the cache of the core that has read or
