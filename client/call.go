@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"shuffled/internal/ctxerr"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
@@ -38,8 +39,8 @@ type outcome struct {
 // call sends a request and waits for its answer. An answer that is an error
 // comes as one. o may be nil.
 func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outcome) (reply, error) {
-	if ctx.Err() != nil {
-		return reply{}, context.Cause(ctx)
+	if err := ctxerr.Of(ctx); err != nil {
+		return reply{}, err
 	}
 	p := &call{answer: make(chan reply, 1), outcome: o}
 	id, err := c.start(p, msg)
@@ -52,7 +53,7 @@ func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outc
 	case <-ctx.Done():
 	}
 	if c.abandon(id, p) {
-		return reply{}, context.Cause(ctx)
+		return reply{}, ctxerr.Of(ctx)
 	}
 	r := <-p.answer // it came at the same moment
 	return r, r.err

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/ctxerr"
 	"shuffled/shuffle"
 )
 
@@ -47,7 +48,7 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 		select {
 		case <-time.After(dialRetry):
 		case <-ctx.Done():
-			return nil, dialError(path, state, context.Cause(ctx))
+			return nil, dialError(path, state, ctxerr.Of(ctx))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"shuffled/internal/ctxerr"
 	"shuffled/shuffle"
 )
 
@@ -153,7 +154,7 @@ func (o *Outbox) Shutdown(ctx context.Context) error {
 	select {
 	case <-o.done:
 	case <-ctx.Done():
-		o.end(fmt.Errorf("outbox has unsent messages, the peer does not read: %w", context.Cause(ctx)))
+		o.end(fmt.Errorf("outbox has unsent messages, the peer does not read: %w", ctxerr.Of(ctx)))
 		<-o.done
 	}
 	err := o.Err()

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/ctxerr"
 	"shuffled/memseg"
 	"shuffled/pool"
 	"shuffled/shuffle"
@@ -211,7 +212,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		case <-s.partitions.Empty():
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("drain: %w", context.Cause(ctx))
+			return fmt.Errorf("drain: %w", ctxerr.Of(ctx))
 		}
 	}
 }

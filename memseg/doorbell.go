@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"shuffled/internal/ctxerr"
 )
 
 // A Doorbell is a shared page of hints: a futex word that counts rings, and a bit
@@ -96,8 +98,8 @@ func (d *Doorbell) Park(ctx context.Context, rings uint32, parked *Word32, timeo
 
 // park is Park without the bound, which would hide a wake-up that is lost.
 func (d *Doorbell) park(ctx context.Context, rings uint32, parked *Word32, timeout time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+	if err := ctxerr.Of(ctx); err != nil {
+		return err
 	}
 	if ctx.Done() != nil {
 		woken := make(chan struct{})
@@ -120,10 +122,7 @@ func (d *Doorbell) park(ctx context.Context, rings uint32, parked *Word32, timeo
 	default:
 		d.sleepShared(rings, parked, timeout)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return ctxerr.Of(ctx)
 }
 
 // sleepShared sleeps without a thread of its own.

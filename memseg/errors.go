@@ -1,48 +1,48 @@
 package memseg
 
-import "errors"
+import "shuffled/internal/sentinel"
 
 // Errors of shared objects and their mappings.
 var (
 	// ErrClosed is returned by any call after Close.
-	ErrClosed = errors.New("closed")
+	ErrClosed error = sentinel.New("closed")
 	// ErrNotMemfd is returned for a descriptor that is not a shared memory object.
-	ErrNotMemfd = errors.New("not a shared memory object")
+	ErrNotMemfd error = sentinel.New("not a shared memory object")
 	// ErrNotSealed is returned for an object whose size its creator could change.
-	ErrNotSealed = errors.New("shared memory object is not sealed")
+	ErrNotSealed error = sentinel.New("shared memory object is not sealed")
 	// ErrRegionSize is returned when the size of an object is not the declared one.
-	ErrRegionSize = errors.New("wrong region size")
+	ErrRegionSize error = sentinel.New("wrong region size")
 	// ErrNoMemory is returned when the kernel cannot back memory.
-	ErrNoMemory = errors.New("out of shared memory")
+	ErrNoMemory error = sentinel.New("out of shared memory")
 	// ErrNoHugePages is returned where the kernel has no huge pages for shared
 	// objects.
-	ErrNoHugePages = errors.New("no huge pages for shared memory")
+	ErrNoHugePages error = sentinel.New("no huge pages for shared memory")
 	// ErrLayout is returned for a region whose header this version cannot read or
 	// does not believe.
-	ErrLayout = errors.New("bad region layout")
+	ErrLayout error = sentinel.New("bad region layout")
 	// ErrFault is returned when foreign memory faulted under a load.
-	ErrFault = errors.New("memory fault in shared region")
+	ErrFault error = sentinel.New("memory fault in shared region")
 )
 
 // Errors of segments and buffers.
 var (
 	// ErrFreed is returned by an access to a segment that was freed.
-	ErrFreed = errors.New("segment was freed")
+	ErrFreed error = sentinel.New("segment was freed")
 	// ErrOutOfBounds is returned for an index or range outside a segment or region.
-	ErrOutOfBounds = errors.New("out of bounds")
+	ErrOutOfBounds error = sentinel.New("out of bounds")
 	// ErrFinished is returned by a write to a finished buffer builder.
-	ErrFinished = errors.New("buffer builder is finished")
+	ErrFinished error = sentinel.New("buffer builder is finished")
 	// ErrConsumerExists is returned by the second consumer of one builder.
-	ErrConsumerExists = errors.New("buffer builder already has a consumer")
+	ErrConsumerExists error = sentinel.New("buffer builder already has a consumer")
 	// ErrReleased is returned when a buffer is used or released after its last
 	// reference was released.
-	ErrReleased = errors.New("buffer was released")
+	ErrReleased error = sentinel.New("buffer was released")
 	// ErrCorrupt is returned when a word or descriptor that a peer wrote is
 	// outside what the layout allows.
-	ErrCorrupt = errors.New("peer wrote an impossible value")
+	ErrCorrupt error = sentinel.New("peer wrote an impossible value")
 	// ErrQueueFull is returned when a descriptor queue or its event slots have
 	// no room until the consumer releases some.
-	ErrQueueFull = errors.New("descriptor queue is full")
+	ErrQueueFull error = sentinel.New("descriptor queue is full")
 	// ErrEventTooLarge is returned for an event that does not fit an event slot.
-	ErrEventTooLarge = errors.New("event too large")
+	ErrEventTooLarge error = sentinel.New("event too large")
 )

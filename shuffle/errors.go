@@ -1,6 +1,6 @@
 package shuffle
 
-import "errors"
+import "shuffled/internal/sentinel"
 
 // The errors of the shuffle. Each is a sentinel for errors.Is; what is returned
 // wraps it with the partition, the place and what to do. Their identity
@@ -10,73 +10,73 @@ import "errors"
 var (
 	// ErrPartitionNotFound is returned for a partition that was never created,
 	// once the request's timeout has passed.
-	ErrPartitionNotFound = errors.New("partition not found")
+	ErrPartitionNotFound error = sentinel.New("partition not found")
 	// ErrPartitionReleased is returned for a partition that existed and was
 	// released: fully consumed, or released by its producer.
-	ErrPartitionReleased = errors.New("partition was released")
+	ErrPartitionReleased error = sentinel.New("partition was released")
 	// ErrPartitionExpired is returned for a finished partition that nobody read
 	// within the daemon's retention time.
-	ErrPartitionExpired = errors.New("partition expired unread")
+	ErrPartitionExpired error = sentinel.New("partition expired unread")
 	// ErrPartitionFailed is returned after the producer reported a failure; the
 	// message holds its cause.
-	ErrPartitionFailed = errors.New("partition failed")
+	ErrPartitionFailed error = sentinel.New("partition failed")
 	// ErrProducerLost is returned when the producer's process ended without
 	// finishing, after everything it had committed was delivered.
-	ErrProducerLost = errors.New("producer lost")
+	ErrProducerLost error = sentinel.New("producer lost")
 	// ErrAlreadyExists is returned when a partition is created twice.
-	ErrAlreadyExists = errors.New("partition already exists")
+	ErrAlreadyExists error = sentinel.New("partition already exists")
 	// ErrFenced is returned when an attempt of a partition is created that is not
 	// newer than one that has ended.
-	ErrFenced = errors.New("attempt was fenced by a newer or ended one")
+	ErrFenced error = sentinel.New("attempt was fenced by a newer or ended one")
 	// ErrAlreadyConsumed is returned to a second consumer of one subpartition.
-	ErrAlreadyConsumed = errors.New("subpartition can only be consumed once")
+	ErrAlreadyConsumed error = sentinel.New("subpartition can only be consumed once")
 	// ErrPermission is returned to a peer that may not connect to the daemon. A
 	// partition it may not read is reported as not found.
-	ErrPermission = errors.New("permission denied")
+	ErrPermission error = sentinel.New("permission denied")
 )
 
 // Errors about memory and limits.
 var (
 	// ErrInsufficientBuffers is returned when the required segments of a new
 	// partition exceed what the daemon has not promised yet.
-	ErrInsufficientBuffers = errors.New("insufficient number of network buffers")
+	ErrInsufficientBuffers error = sentinel.New("insufficient number of network buffers")
 	// ErrNoMemory is returned when the kernel cannot back a grant of segments.
-	ErrNoMemory = errors.New("out of shared memory")
+	ErrNoMemory error = sentinel.New("out of shared memory")
 	// ErrQuotaExceeded is returned when a limit of the daemon is reached; the
 	// message names the limit.
-	ErrQuotaExceeded = errors.New("quota exceeded")
+	ErrQuotaExceeded error = sentinel.New("quota exceeded")
 	// ErrRecordTooLarge is returned for a record of 2 GiB or more, the reach of
 	// its length prefix.
-	ErrRecordTooLarge = errors.New("record too large")
+	ErrRecordTooLarge error = sentinel.New("record too large")
 	// ErrEventTooLarge is returned for an event that does not fit an event slot.
-	ErrEventTooLarge = errors.New("event too large")
+	ErrEventTooLarge error = sentinel.New("event too large")
 	// ErrTooManyBuffersHeld is returned by a gate when the user keeps so many
 	// buffers of a channel that its producer could not go on.
-	ErrTooManyBuffersHeld = errors.New("too many buffers held")
+	ErrTooManyBuffersHeld error = sentinel.New("too many buffers held")
 )
 
 // Errors about use and state.
 var (
 	// ErrInvalidArgument is returned for a parameter outside its range; the
 	// message names parameter, value and range.
-	ErrInvalidArgument = errors.New("invalid argument")
+	ErrInvalidArgument error = sentinel.New("invalid argument")
 	// ErrFinished is returned by a write after Finish.
-	ErrFinished = errors.New("partition already finished")
+	ErrFinished error = sentinel.New("partition already finished")
 	// ErrClosed is returned by any call after Close.
-	ErrClosed = errors.New("closed")
+	ErrClosed error = sentinel.New("closed")
 	// ErrConsumerLost is returned to a producer whose consumer went away before
 	// the end, unless the partition's policy is to discard.
-	ErrConsumerLost = errors.New("consumer lost")
+	ErrConsumerLost error = sentinel.New("consumer lost")
 	// ErrDaemonLost is returned by new calls after the connection to the daemon
 	// has ended. Attached producers and consumers go on.
-	ErrDaemonLost = errors.New("connection to the shuffle daemon lost")
+	ErrDaemonLost error = sentinel.New("connection to the shuffle daemon lost")
 	// ErrVersionMismatch is returned when client and daemon share no protocol
 	// version; the message names both.
-	ErrVersionMismatch = errors.New("protocol version mismatch")
+	ErrVersionMismatch error = sentinel.New("protocol version mismatch")
 	// ErrProtocol is returned when a peer sent or wrote something that the
 	// protocol or the layout does not allow.
-	ErrProtocol = errors.New("protocol violation")
+	ErrProtocol error = sentinel.New("protocol violation")
 	// ErrCorruptRecord is returned when a record's framing does not fit its
 	// bytes or its codec consumed another number of bytes than framed.
-	ErrCorruptRecord = errors.New("corrupt record")
+	ErrCorruptRecord error = sentinel.New("corrupt record")
 )
