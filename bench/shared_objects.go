@@ -176,7 +176,7 @@ func (v *sharedView) partitionBytes() (total int64, err error) {
 // their own count.
 func (v *sharedView) wakeUps() (total uint64, err error) {
 	for _, p := range v.partitions {
-		stats, err := memseg.ReadPartitionStats(p.head)
+		stats, err := memseg.ReadPartitionStats(p.head, 0) // no times are wanted
 		if err != nil {
 			return 0, err
 		}

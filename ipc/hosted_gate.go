@@ -2,6 +2,7 @@ package ipc
 
 import (
 	"fmt"
+	"time"
 
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
@@ -14,6 +15,7 @@ type hostedGate struct {
 	session  *session
 	id       uint64
 	name     string
+	created  time.Time
 	layout   memseg.GateLayout
 	memfd    *memseg.Memfd
 	doorbell *memseg.Memfd
@@ -33,7 +35,7 @@ type hostedChannel struct {
 
 // newHostedGate makes the region of a gate and books it; free gives it back.
 func (s *session) newHostedGate(channels int, name string) (*hostedGate, error) {
-	g := &hostedGate{session: s, id: s.server.nextID.Add(1), name: name, channels: make([]*hostedChannel, channels)}
+	g := &hostedGate{session: s, id: s.server.nextID.Add(1), name: name, created: s.server.config.Now(), channels: make([]*hostedChannel, channels)}
 	if err := g.create(channels); err != nil {
 		g.free()
 		return nil, fmt.Errorf("open gate %q: %w", name, describeShortage(err))

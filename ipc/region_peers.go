@@ -31,6 +31,9 @@ func (r *hostedRegion) producerMapped() error {
 
 // producerClosed forgets the producer.
 func (r *hostedRegion) producerClosed(reason string) {
+	r.mu.Lock()
+	r.readStats() // a wait that it died in counts until now
+	r.mu.Unlock()
 	r.session.Store(nil)
 	r.hosted.ProducerClosed(reason)
 }

@@ -292,7 +292,7 @@ func (r *hostedRegion) readStats() regionStats {
 		return r.last
 	}
 	now := regionStats{}
-	words, err := memseg.ReadPartitionStats(r.control)
+	words, err := memseg.ReadPartitionStats(r.control, time.Duration(r.server.config.Now().UnixNano()-r.mappedAt.Load()))
 	for i := 0; err == nil && i < r.layout.Subpartitions; i++ {
 		var queue memseg.QueueStats
 		queue, err = memseg.ReadQueueStats(r.control, &r.layout, i)
@@ -302,7 +302,10 @@ func (r *hostedRegion) readStats() regionStats {
 	if err != nil {
 		return r.last
 	}
-	now.records, now.backPressuredNs, now.wakeUps = words.Records, words.BackPressuredNs, words.WakeUps
+	now.records, now.wakeUps = words.Records, words.WakeUps
+	if !words.Waiting || r.session.Load() != nil { // the dead wait for nothing
+		now.backPressuredNs = uint64(words.BackPressured)
+	}
 	r.last = now.notBefore(r.last)
 	return r.last
 }
@@ -311,5 +314,6 @@ func (r *hostedRegion) readStats() regionStats {
 func (g *hostedGate) readStats() (wakeUps uint64, idle time.Duration, err error) {
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read gate", &err)
 	words := memseg.NewGateWords(g.words)
-	return words.WakeUps.Load(), max(time.Duration(words.IdleNs.Load()), 0), nil
+	idle, _ = memseg.ReadStopwatch(words.IdleNs, g.session.server.config.Now().Sub(g.created))
+	return words.WakeUps.Load(), idle, nil
 }

@@ -30,8 +30,8 @@ func NewChannelWords(region *Region, l *GateLayout, channel int) ChannelWords {
 type PartitionWords struct {
 	// Parked is not 0 while the producer sleeps on its doorbell.
 	Parked *Word32
-	// Records, BackPressuredNs, IdleNs and WakeUps are counters; PoolSize is the
-	// present size of the pool in segments.
+	// Records, BackPressuredNs, IdleNs and WakeUps are counters, BackPressuredNs that
+	// of a Stopwatch; PoolSize is the present size of the pool in segments.
 	Records, BackPressuredNs, IdleNs, WakeUps, PoolSize *Word
 }
 
@@ -52,7 +52,7 @@ func NewPartitionWords(region *Region) PartitionWords {
 type GateWords struct {
 	// Parked is not 0 while the gate sleeps on its doorbell.
 	Parked *Word32
-	// WakeUps and IdleNs are counters.
+	// WakeUps and IdleNs are counters, IdleNs that of a Stopwatch.
 	WakeUps, IdleNs *Word
 }
 

@@ -1,6 +1,9 @@
 package memseg
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"time"
+)
 
 // QueueStats are the words of one subpartition's queue as of one look, for
 // operators. The producer goes on meanwhile, so they need not fit each other to
@@ -16,7 +19,11 @@ type QueueStats struct {
 
 // PartitionStats are the counters of a partition region as of one look.
 type PartitionStats struct {
-	Records, BackPressuredNs, IdleNs, WakeUps uint64
+	Records, WakeUps uint64
+	// Idle and BackPressured are at most as long as the producer has been there.
+	Idle, BackPressured time.Duration
+	// Waiting is whether BackPressured grows at the moment.
+	Waiting bool
 }
 
 // maxCounter bounds what is believed of a counter that another process writes.
@@ -42,13 +49,13 @@ func ReadQueueStats(region *Region, l *PartitionLayout, subpartition int) (s Que
 	return s, nil
 }
 
-// ReadPartitionStats looks at the counters of a partition region. A region whose
-// memory is gone is ErrFault.
-func ReadPartitionStats(region *Region) (s PartitionStats, err error) {
+// ReadPartitionStats looks at the counters of a partition region whose producer has
+// been there for age. A region whose memory is gone is ErrFault.
+func ReadPartitionStats(region *Region, age time.Duration) (s PartitionStats, err error) {
 	defer RecoverFault(debug.SetPanicOnFault(true), "read counters of "+region.Name(), &err)
 	words := NewPartitionWords(region)
-	return PartitionStats{
-		Records: believable(words.Records.Load()), BackPressuredNs: believable(words.BackPressuredNs.Load()),
-		IdleNs: believable(words.IdleNs.Load()), WakeUps: believable(words.WakeUps.Load()),
-	}, nil
+	s.Records, s.WakeUps = believable(words.Records.Load()), believable(words.WakeUps.Load())
+	s.Idle = min(time.Duration(believable(words.IdleNs.Load())), max(age, 0))
+	s.BackPressured, s.Waiting = ReadStopwatch(words.BackPressuredNs, age)
+	return s, nil
 }

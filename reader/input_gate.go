@@ -66,7 +66,7 @@ type InputGate struct {
 	polls     uint
 	patience  time.Duration // how long the next sleep may be, if more than lookInterval
 	wakeUps   uint64
-	idle      time.Duration
+	idle      *memseg.Stopwatch
 	unread    *unreadRecords // what a loop over Records left
 	spare     *memseg.Buffer // to deliver into; nil once it is handed out
 
@@ -89,8 +89,9 @@ func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.R
 	if err != nil {
 		return nil, fmt.Errorf("open gate: %w", err)
 	}
+	words := memseg.NewGateWords(region)
 	return &InputGate{
-		region: region, layout: l, words: memseg.NewGateWords(region), bell: bell, control: control,
+		region: region, layout: l, words: words, bell: bell, control: control, idle: memseg.NewStopwatch(words.IdleNs),
 		channels: make([]inputChannel, l.Channels), ready: newReadyQueue(l.Channels), open: l.Channels,
 	}, nil
 }
@@ -383,13 +384,13 @@ func (g *InputGate) park(ctx context.Context) error {
 		timeout = min(timeout, daemonLostGrace)
 	}
 	start := time.Now()
+	g.idle.Start()
 	err := g.bell.Park(ctx, g.rings, g.words.Parked, timeout)
 	now := time.Now()
 	waited := now.Sub(start)
-	g.idle += waited
+	g.idle.Stop()
 	g.wakeUps++
 	g.words.WakeUps.Store(g.wakeUps)
-	g.words.IdleNs.Store(uint64(g.idle))
 	if err != nil {
 		return fmt.Errorf("wait for input: %w", err)
 	}

@@ -65,8 +65,8 @@ type ResultPartition struct {
 	closed     atomic.Bool
 	useMu      sync.RWMutex // held for reading while the region is used
 
-	backPressuredNs atomic.Int64
-	counted, idled  atomic.Int64 // last SetCounters
+	backPressured  *memseg.Stopwatch
+	counted, idled atomic.Int64 // last SetCounters
 }
 
 // NewResultPartition returns the producer's end of a partition in region, whose
@@ -91,6 +91,7 @@ func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.Part
 			partition: p, index: i, key: l.QueueKey(i), queue: memseg.NewQueueWriter(region, &l, i), segments: make([]int32, l.QueueCapacity),
 		})
 	}
+	p.backPressured = memseg.NewStopwatch(p.words.BackPressuredNs)
 	p.words.PoolSize.Store(uint64(segments.Size()))
 	return p, nil
 }
@@ -129,10 +130,9 @@ func (p *ResultPartition) out() (bytes, buffers int64) {
 	return bytes, buffers
 }
 
-// BackPressured returns how long the writer was blocked for want of segments.
-func (p *ResultPartition) BackPressured() time.Duration {
-	return time.Duration(p.backPressuredNs.Load())
-}
+// BackPressured returns how long the writer was blocked for want of segments, up to
+// now if it is.
+func (p *ResultPartition) BackPressured() time.Duration { return p.backPressured.Total() }
 
 // SetCounters publishes the writer's counters for operators to see: records
 // emitted and time spent idle.

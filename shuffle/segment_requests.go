@@ -47,18 +47,15 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 	if !errors.Is(err, memseg.ErrQueueFull) {
 		return err
 	}
-	start := time.Now()
-	napped, tooClose := p.letConsumerGoAhead(ctx)
+	defer p.backPressured.Stop()
+	tooClose := p.letConsumerGoAhead(ctx)
 	if !tooClose {
 		p.reclaim()
 		if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
-			if napped {
-				p.countBackPressure(start)
-			}
 			return err
 		}
 	}
-	defer p.countBackPressure(start)
+	p.backPressured.Start()
 	// Both sides could wait for ever if a consumer waited for more of what this
 	// writer holds back.
 	p.flushAll()
@@ -90,10 +87,6 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 	}
 }
 
-func (p *ResultPartition) countBackPressure(start time.Time) {
-	p.words.BackPressuredNs.Store(uint64(p.backPressuredNs.Add(int64(time.Since(start)))))
-}
-
 const (
 	// napTime is how long a writer naps to let its consumer go ahead, and mostNaps
 	// how many further naps are worth it: more are left to the doorbell.
@@ -108,22 +101,23 @@ const (
 // words of both go back and forth for every segment. Both become slower, the reader
 // too, so nothing ends it. Unlike a wake-up, a nap costs the reader nothing.
 //
-// It reports whether it has napped and whether the consumer is still close.
-func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (napped, tooClose bool) {
+// It reports whether the consumer is still close.
+func (p *ResultPartition) letConsumerGoAhead(ctx context.Context) (tooClose bool) {
 	if len(p.subpartitions) > 1 {
-		return false, false // the pool is not so large that there could be a distance
+		return false // the pool is not so large that there could be a distance
 	}
 	if p.daemonLost.Load() != nil {
-		return false, false // whatever is released shows that the consumer lives
+		return false // whatever is released shows that the consumer lives
 	}
-	for before := 0; ; {
+	for napped, before := false, 0; ; {
 		released, given := p.subpartitions[0].releases()
 		missing := min((given+2)/3, p.farAhead()) - released
 		if missing <= 0 || given*p.layout.SegmentSize <= cacheSize {
-			return napped, false
+			return false
 		}
+		p.backPressured.Start()
 		if napped && missing > mostNaps*(released-before) || ctx.Err() != nil || !memseg.Nap(napTime) {
-			return napped, true
+			return true
 		}
 		napped, before = true, released
 	}

@@ -42,11 +42,19 @@ func TestBackPressureIsCountedAndHonoursTheContext(t *testing.T) {
 		blocked := make(chan error)
 		go func() { blocked <- p.EmitRecord(ctx, []byte("second"), 0) }()
 		require.Eventually(t, link.IsParked, wait, tick, "the writer sleeps")
+		words := memseg.NewPartitionWords(link.Region())
+		for range 2 { // it grows, and grows on
+			before := p.BackPressured()
+			require.Eventually(t, func() bool {
+				seen, waiting := memseg.ReadStopwatch(words.BackPressuredNs, time.Hour)
+				return waiting && seen > before && p.BackPressured() > seen
+			}, wait, tick, "it counts while it lasts")
+		}
 		cancel()
 		require.ErrorIs(t, <-blocked, context.Canceled)
 		waited := p.BackPressured()
 		require.Positive(t, waited)
-		require.EqualValues(t, waited, memseg.NewPartitionWords(link.Region()).BackPressuredNs.Load(), "operators see it")
+		require.EqualValues(t, waited, words.BackPressuredNs.Load(), "operators see it")
 
 		go func() { blocked <- p.EmitRecord(context.Background(), []byte("second"), 0) }()
 		require.Eventually(t, link.IsParked, wait, tick)
