@@ -57,7 +57,7 @@ func (g *hostedGate) create(channels int) (err error) {
 	if g.memfd, err = memseg.CreateMemfd("shuffled-gate", g.layout.RegionSize()); err != nil {
 		return err
 	}
-	if g.doorbell, err = memseg.CreateMemfd("shuffled-doorbell", memseg.DoorbellSize(channels)); err != nil {
+	if g.doorbell, err = memseg.CreateOpenMemfd("shuffled-doorbell", memseg.DoorbellSize(channels)); err != nil {
 		return err
 	}
 	for _, m := range []*memseg.Memfd{g.memfd, g.doorbell} {

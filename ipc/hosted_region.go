@@ -167,7 +167,7 @@ func (r *hostedRegion) createMemory() (err error) {
 	if r.memfd, err = memseg.CreateMemfd(name, r.layout.RegionSize()); err != nil {
 		return err
 	}
-	if r.doorbell, err = memseg.CreateMemfd("shuffled-doorbell", memseg.DoorbellSize(r.layout.Subpartitions)); err != nil {
+	if r.doorbell, err = memseg.CreateOpenMemfd("shuffled-doorbell", memseg.DoorbellSize(r.layout.Subpartitions)); err != nil {
 		return err
 	}
 	if err = r.server.commit(r.memfd, 0, r.queueBytes()); err != nil {

@@ -119,7 +119,7 @@ func shareReadOnly(region, doorbell *memseg.Memfd) (FDs, error) {
 	if err != nil {
 		return nil, err
 	}
-	doorbellFD, err := doorbell.Dup()
+	doorbellFD, err := doorbell.HandOut()
 	if err != nil {
 		_ = unix.Close(regionFD)
 		return nil, err
@@ -127,13 +127,13 @@ func shareReadOnly(region, doorbell *memseg.Memfd) (FDs, error) {
 	return FDs{regionFD, doorbellFD}, nil
 }
 
-// shareReadWrite returns descriptors for the owner of a region.
+// shareReadWrite returns descriptors for the owner of a region, which gets them once.
 func shareReadWrite(region, doorbell *memseg.Memfd) (FDs, error) {
-	regionFD, err := region.Dup()
+	regionFD, err := region.HandOut()
 	if err != nil {
 		return nil, err
 	}
-	doorbellFD, err := doorbell.Dup()
+	doorbellFD, err := doorbell.HandOut()
 	if err != nil {
 		_ = unix.Close(regionFD)
 		return nil, err

@@ -17,6 +17,9 @@ var (
 	// ErrNoHugePages is returned where the kernel has no huge pages for shared
 	// objects.
 	ErrNoHugePages error = sentinel.New("no huge pages for shared memory")
+	// ErrUnknownHolders is returned where the kernel does not tell whether others
+	// hold a shared object.
+	ErrUnknownHolders error = sentinel.New("holders of the shared memory object are not known")
 	// ErrLayout is returned for a region whose header this version cannot read or
 	// does not believe.
 	ErrLayout error = sentinel.New("bad region layout")

@@ -17,7 +17,7 @@ func mapAligned(fd int, offset int64, length, prot int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return unsafe.Slice((*byte)(p), length), nil
+		return notDumped(p, length), nil
 	}
 	// Addresses are reserved, with one huge page to choose from, and the rest of
 	// them is given back.
@@ -39,7 +39,16 @@ func mapAligned(fd int, offset int64, length, prot int) ([]byte, error) {
 	if end < reserved {
 		_ = unix.MunmapPtr(unsafe.Add(base, end), reserved-end)
 	}
-	return unsafe.Slice((*byte)(p), length), nil
+	return notDumped(p, length), nil
+}
+
+// notDumped keeps a mapping out of core dumps. The kernel reads all that it dumps,
+// and so would back each page of the object that has no memory yet; what records
+// hold is nobody's business either.
+func notDumped(p unsafe.Pointer, length int) []byte {
+	mem := unsafe.Slice((*byte)(p), length)
+	_ = unix.Madvise(mem, unix.MADV_DONTDUMP) // every kernel that has memfds knows it
+	return mem
 }
 
 // unmap ends a mapping of mapAligned.

@@ -18,9 +18,10 @@ const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 // A Memfd owns the descriptor of one shared memory object. Its methods may be
 // called from any goroutine; after Close they return ErrClosed.
 type Memfd struct {
-	file *os.File
-	name string
-	size int64
+	file   *os.File
+	name   string
+	size   int64
+	writer *writerFile // nil unless it is for one writer
 }
 
 // noExecSeal says once whether this kernel knows MFD_NOEXEC_SEAL (Linux 6.3).
@@ -37,10 +38,17 @@ var noExecSeal = sync.OnceValue(func() bool {
 // Older kernels go without, which costs hardening and nothing else.
 func SupportsNoExecSeal() bool { return noExecSeal() }
 
-// CreateMemfd makes a shared object of size bytes, rounded up to whole pages.
+// CreateMemfd makes a shared object of size bytes, rounded up to whole pages, for
+// one writer, which gets the descriptor of HandOut, and any number of readers.
 // Its size is sealed and its mode is 0400, so that a read-only descriptor cannot
 // be re-opened for writing. No page is backed yet: see Commit.
-func CreateMemfd(name string, size int64) (*Memfd, error) {
+func CreateMemfd(name string, size int64) (*Memfd, error) { return createMemfd(name, size, false) }
+
+// CreateOpenMemfd makes a shared object as CreateMemfd does, but with the mode
+// 0600, for any number of writers: each of them gets a descriptor of HandOut.
+func CreateOpenMemfd(name string, size int64) (*Memfd, error) { return createMemfd(name, size, true) }
+
+func createMemfd(name string, size int64, open bool) (*Memfd, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("create shared object %q of %d bytes: %w", name, size, ErrRegionSize)
 	}
@@ -53,8 +61,10 @@ func CreateMemfd(name string, size int64) (*Memfd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create shared object %q: %w", name, err)
 	}
-	m := &Memfd{file: os.NewFile(uintptr(fd), "memfd:"+name), name: name, size: size}
-	if err := m.init(); err != nil {
+	m := &Memfd{name: name, size: size}
+	err = m.init(fd, open)
+	_ = unix.Close(fd)
+	if err != nil {
 		_ = m.Close()
 		return nil, fmt.Errorf("create shared object %q of %d bytes: %w", name, size, shortage(err))
 	}
@@ -69,19 +79,39 @@ func shortage(err error) error {
 	return err
 }
 
-func (m *Memfd) init() error {
-	return m.control(func(fd int) error {
-		if err := unix.Ftruncate(fd, m.size); err != nil {
-			return fmt.Errorf("set size: %w", err)
+// init sets the object up and opens it for the daemon and for its writer: the
+// kernel does not count the open file of memfd_create itself among those that
+// Alone asks for.
+func (m *Memfd) init(fd int, open bool) error {
+	if err := unix.Ftruncate(fd, m.size); err != nil {
+		return fmt.Errorf("set size: %w", err)
+	}
+	if err := unix.Fchmod(fd, 0o600); err != nil {
+		return fmt.Errorf("set mode: %w", err)
+	}
+	own, err := reopen(fd, unix.O_RDWR)
+	if err != nil {
+		return fmt.Errorf("re-open through /proc: %w", err)
+	}
+	m.file = os.NewFile(uintptr(own), "memfd:"+m.name)
+	if !open {
+		writer, err := reopen(fd, unix.O_RDWR)
+		if err != nil {
+			return fmt.Errorf("re-open through /proc: %w", err)
 		}
+		m.writer = &writerFile{fd: writer}
 		if err := unix.Fchmod(fd, 0o400); err != nil {
 			return fmt.Errorf("set mode: %w", err)
 		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
-			return fmt.Errorf("seal size: %w", err)
-		}
-		return nil
-	})
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
+		return fmt.Errorf("seal size: %w", err)
+	}
+	return nil
+}
+
+func reopen(fd, flags int) (int, error) {
+	return unix.Open("/proc/self/fd/"+strconv.Itoa(fd), flags|unix.O_CLOEXEC, 0)
 }
 
 // ReceiveMemfd takes over a descriptor that a peer sent and checks it before
@@ -116,6 +146,9 @@ func ReceiveMemfd(fd int, size int64, name string) (*Memfd, error) {
 
 // control runs f with the descriptor, which stays open meanwhile.
 func (m *Memfd) control(f func(fd int) error) error {
+	if m.file == nil {
+		return ErrClosed
+	}
 	raw, err := m.file.SyscallConn()
 	if err != nil {
 		return ErrClosed
@@ -130,8 +163,8 @@ func (m *Memfd) control(f func(fd int) error) error {
 // Size returns the size in bytes. It stays known after Close.
 func (m *Memfd) Size() int64 { return m.size }
 
-// Dup returns a new descriptor of the same open file, for sending to a peer.
-// The caller owns it.
+// Dup returns a new descriptor of the same open file. The caller owns it. A peer
+// gets one of HandOut or ReopenReadOnly instead, for the sake of Alone.
 func (m *Memfd) Dup() (int, error) {
 	dup := -1
 	err := m.control(func(fd int) error {
@@ -151,7 +184,7 @@ func (m *Memfd) ReopenReadOnly() (int, error) {
 	ro := -1
 	err := m.control(func(fd int) error {
 		var err error
-		ro, err = unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		ro, err = reopen(fd, unix.O_RDONLY)
 		return err
 	})
 	if err != nil {
@@ -248,9 +281,13 @@ func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 	return newMappedRegion(m.name, mem, access), nil
 }
 
-// Close closes the descriptor. Mappings made from it stay. A second Close
-// returns ErrClosed.
+// Close closes the descriptor, and its writer's if that was not handed out.
+// Mappings made from it stay. A second Close returns ErrClosed.
 func (m *Memfd) Close() error {
+	m.Retire()
+	if m.file == nil {
+		return ErrClosed
+	}
 	if err := m.file.Close(); err != nil {
 		if errors.Is(err, os.ErrClosed) {
 			return ErrClosed

@@ -77,6 +77,8 @@ func TestEveryCallAfterCloseIsRefused(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"Close":           m.Close,
 		"Dup":             func() error { _, err := m.Dup(); return err },
+		"HandOut":         func() error { _, err := m.HandOut(); return err },
+		"Alone":           func() error { _, err := m.Alone(); return err },
 		"ReopenReadOnly":  func() error { _, err := m.ReopenReadOnly(); return err },
 		"Commit":          func() error { return m.Commit(0, pageSize) },
 		"Punch":           func() error { return m.Punch(0, pageSize) },
