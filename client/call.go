@@ -11,10 +11,9 @@ import (
 	"shuffled/shuffle"
 )
 
-// A reply is the answer to a call. Its descriptors are the caller's.
+// A reply is the answer to a call. What came beside it is the caller's.
 type reply struct {
-	msg *controlpb.ServerMessage
-	fds ipc.FDs
+	*arrival
 	err error
 }
 
@@ -109,7 +108,8 @@ func (c *Client) send(msg *controlpb.ClientMessage) {
 }
 
 // answer gives an answer to its call.
-func (c *Client) answer(msg *controlpb.ServerMessage, fds ipc.FDs) {
+func (c *Client) answer(a *arrival) {
+	msg := a.msg
 	c.mu.Lock()
 	p := c.calls[msg.GetRequestId()]
 	delete(c.calls, msg.GetRequestId())
@@ -117,11 +117,11 @@ func (c *Client) answer(msg *controlpb.ServerMessage, fds ipc.FDs) {
 	c.mu.Unlock()
 	if p == nil {
 		c.log.Warn("the daemon answered a request that is not open", "request", msg.GetRequestId())
-		fds.Close()
+		a.drop()
 		return
 	}
 	if err := ipc.DecodeError(msg.GetError()); err != nil {
-		fds.Close()
+		a.drop()
 		p.answer <- reply{err: err}
 		return
 	}
@@ -129,10 +129,10 @@ func (c *Client) answer(msg *controlpb.ServerMessage, fds ipc.FDs) {
 		p.outcome.succeeded(msg)
 	}
 	if !abandoned {
-		p.answer <- reply{msg: msg, fds: fds}
+		p.answer <- reply{arrival: a}
 		return
 	}
-	fds.Close()
+	a.drop()
 	if p.outcome != nil && p.outcome.undo != nil {
 		p.outcome.undo(msg)
 	}

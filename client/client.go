@@ -117,6 +117,7 @@ func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() er
 		conn: conn, outbox: ipc.NewOutbox(conn, outboxLimit), log: o.log, cleanup: cleanup,
 		calls: make(map[uint64]*call), partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
 	}
+	conn.KeepSpareDescriptors()
 	c.inbox.init()
 	c.tasks.Go(c.receive)
 	c.tasks.Go(c.inbox.run)
@@ -135,7 +136,7 @@ func (c *Client) hello(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer reply.fds.Close()
+	defer reply.drop()
 	m := reply.msg.GetHelloReply()
 	if m == nil || m.GetVersion() < ipc.MinProtocolVersion || m.GetVersion() > ipc.MaxProtocolVersion {
 		return fmt.Errorf("hello_reply.version: got %d, want %d to %d: %w", m.GetVersion(), ipc.MinProtocolVersion, ipc.MaxProtocolVersion, shuffle.ErrProtocol)
@@ -185,21 +186,22 @@ func (c *Client) receive() {
 	for {
 		msg := &controlpb.ServerMessage{}
 		fds, receiveErr := c.conn.Receive(msg)
-		if err = receiveErr; err != nil {
+		if err = receiveErr; err != nil && !errors.Is(err, ipc.ErrDescriptorsLost) {
 			break
 		}
+		a := c.arrived(msg, fds, err)
 		if msg.GetRequestId() != 0 {
-			c.answer(msg, fds)
+			c.answer(a)
 			continue
 		}
 		if refusal := msg.GetError(); refusal != nil {
-			fds.Close()
+			a.drop()
 			c.mu.Lock()
 			c.refused = ipc.DecodeError(refusal)
 			c.mu.Unlock()
 			continue
 		}
-		c.inbox.put(func() { c.notified(msg, fds) })
+		c.inbox.put(func() { c.notified(a) })
 	}
 	c.disconnected(err)
 	c.outbox.Close()

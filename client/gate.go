@@ -65,7 +65,7 @@ func (c *Client) openGate(ctx context.Context, spec reader.GateSpec) (*remoteGat
 	if err != nil {
 		return nil, err
 	}
-	defer answer.fds.Close()
+	defer answer.drop()
 	g := &remoteGate{client: c, id: answer.msg.GetGateOpened().GetGateId(), users: 1}
 	if err := g.open(len(spec.Inputs), answer); err != nil {
 		_ = g.CloseGate()
@@ -81,8 +81,7 @@ func (g *remoteGate) open(channels int, answer reply) error {
 		return fmt.Errorf("answer is not gate_opened: %w", shuffle.ErrProtocol)
 	}
 	var err error
-	g.region, g.doorbell, err = mapBoth(answer.fds, "gate_opened", memseg.ReadWrite, m.GetRegionSize(), m.GetDoorbellSize())
-	if err != nil {
+	if g.region, g.doorbell, err = answer.take(); err != nil {
 		return err
 	}
 	layout, err := memseg.DecodeGateHeader(g.region.Bytes(), int64(g.region.Size()))
@@ -115,7 +114,7 @@ func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []reader.I
 	if err != nil {
 		return err
 	}
-	answer.fds.Close()
+	answer.drop()
 	return nil
 }
 
@@ -170,11 +169,11 @@ func (c *Client) postCloseChannel(gate uint64, channel uint32, consumed bool) {
 }
 
 // inputReady gives a channel its subpartition.
-func (g *remoteGate) inputReady(m *controlpb.InputReady, fds ipc.FDs) {
+func (g *remoteGate) inputReady(m *controlpb.InputReady, a *arrival) {
 	if !g.acquire() {
 		return // closing; the daemon knows or will
 	}
-	view, err := g.openView(m, fds)
+	view, err := g.openView(m, a)
 	if err != nil {
 		g.client.postCloseChannel(g.id, m.GetChannel(), false)
 		g.release()
@@ -186,10 +185,9 @@ func (g *remoteGate) inputReady(m *controlpb.InputReady, fds ipc.FDs) {
 
 // openView maps the partition of an input. The view it returns holds a use of
 // the gate's memory.
-func (g *remoteGate) openView(m *controlpb.InputReady, fds ipc.FDs) (*shuffle.SubpartitionView, error) {
+func (g *remoteGate) openView(m *controlpb.InputReady, a *arrival) (*shuffle.SubpartitionView, error) {
 	c := g.client
-	key := peerKey{id: m.GetEpoch()}
-	mapping, err := c.maps.acquire(key, func() (*peerMapping, error) { return openPartition(m, fds) })
+	key, mapping, err := a.takePeer()
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +204,8 @@ func (g *remoteGate) openView(m *controlpb.InputReady, fds ipc.FDs) (*shuffle.Su
 	return view, err
 }
 
-func openPartition(m *controlpb.InputReady, fds ipc.FDs) (*peerMapping, error) {
-	region, doorbell, err := mapBoth(fds, "input_ready", memseg.ReadOnly, m.GetRegionSize(), m.GetDoorbellSize())
+func openPartition(m *controlpb.InputReady, fds ipc.FDs, lost error) (*peerMapping, error) {
+	region, doorbell, err := mapBoth(fds, lost, "input_ready", memseg.ReadOnly, m.GetRegionSize(), m.GetDoorbellSize())
 	if err != nil {
 		return nil, err
 	}

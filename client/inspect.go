@@ -24,7 +24,7 @@ func (c *Client) List(ctx context.Context) ([]shuffle.PartitionInfo, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list partitions: %w", err)
 		}
-		answer.fds.Close()
+		answer.drop()
 		page := answer.msg.GetPartitionList()
 		for _, m := range page.GetPartitions() {
 			row, err := ipc.DecodePartitionInfo(m)
@@ -50,6 +50,6 @@ func (c *Client) Inspect(ctx context.Context, id shuffle.PartitionID) (shuffle.P
 	if err != nil {
 		return shuffle.PartitionInfo{}, during("inspect partition "+id.String(), err)
 	}
-	answer.fds.Close()
+	answer.drop()
 	return ipc.DecodePartitionInfo(answer.msg.GetPartitionInfo())
 }

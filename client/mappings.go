@@ -69,9 +69,12 @@ func (m *mappings) release(key peerKey) {
 }
 
 // mapBoth maps a region and its doorbell from the two descriptors of a message,
-// after checking that they are what the daemon said. Descriptors that were not
-// used are left in fds.
-func mapBoth(fds ipc.FDs, message string, access memseg.Access, regionSize, doorbellSize uint64) (region, doorbell *memseg.Region, err error) {
+// after checking that they are what the daemon said. lost is why they did not
+// come, if they did not. Descriptors that were not used are left in fds.
+func mapBoth(fds ipc.FDs, lost error, message string, access memseg.Access, regionSize, doorbellSize uint64) (region, doorbell *memseg.Region, err error) {
+	if lost != nil {
+		return nil, nil, lost
+	}
 	if err := fds.Expect(2, message); err != nil {
 		return nil, nil, err
 	}

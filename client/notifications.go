@@ -7,18 +7,17 @@ import (
 )
 
 // notified passes a notification on to the partition or gate that it is about.
-// One that is closed meanwhile does not hear of it. It closes descriptors that
-// nobody took over.
-func (c *Client) notified(msg *controlpb.ServerMessage, fds ipc.FDs) {
-	defer fds.Close()
-	switch body := msg.GetBody().(type) {
+// One that is closed meanwhile does not hear of it.
+func (c *Client) notified(a *arrival) {
+	defer a.drop()
+	switch body := a.msg.GetBody().(type) {
 	case *controlpb.ServerMessage_PoolResized:
 		if r := c.partition(body.PoolResized.GetEpoch()); r != nil {
 			r.resized(body.PoolResized)
 		}
 	case *controlpb.ServerMessage_ConsumerAttached:
 		if r := c.partition(body.ConsumerAttached.GetEpoch()); r != nil {
-			r.consumerAttached(body.ConsumerAttached, fds)
+			r.consumerAttached(body.ConsumerAttached, a)
 		}
 	case *controlpb.ServerMessage_ConsumerDetached:
 		if r := c.partition(body.ConsumerDetached.GetEpoch()); r != nil {
@@ -34,7 +33,7 @@ func (c *Client) notified(msg *controlpb.ServerMessage, fds ipc.FDs) {
 		}
 	case *controlpb.ServerMessage_InputReady:
 		if g := c.gate(body.InputReady.GetGateId(), body.InputReady.GetChannel()); g != nil {
-			g.inputReady(body.InputReady, fds)
+			g.inputReady(body.InputReady, a)
 		}
 	case *controlpb.ServerMessage_InputFailed:
 		if g := c.gate(body.InputFailed.GetGateId(), body.InputFailed.GetChannel()); g != nil {

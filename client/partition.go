@@ -46,7 +46,7 @@ func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec
 	if err != nil {
 		return nil, during("create partition "+spec.ID.String(), err)
 	}
-	defer answer.fds.Close()
+	defer answer.drop()
 	p, err := r.open(ctx, spec, answer)
 	if err != nil {
 		r.giveUp()
@@ -106,8 +106,7 @@ func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, 
 		return nil, fmt.Errorf("answer is not partition_created: %w", shuffle.ErrProtocol)
 	}
 	var err error
-	r.region, r.doorbell, err = mapBoth(answer.fds, "partition_created", memseg.ReadWrite, m.GetRegionSize(), m.GetDoorbellSize())
-	if err != nil {
+	if r.region, r.doorbell, err = answer.take(); err != nil {
 		return nil, err
 	}
 	layout, err := memseg.DecodePartitionHeader(r.region.Bytes(), int64(r.region.Size()))
@@ -180,8 +179,8 @@ func (r *remotePartition) resized(m *controlpb.PoolResized) {
 	})
 }
 
-func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, fds ipc.FDs) {
-	link, err := r.client.linkConsumer(m, fds)
+func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, a *arrival) {
+	link, err := r.client.linkConsumer(m, a)
 	if err != nil {
 		r.client.log.Error("attach consumer", "partition", r.id, "subpartition", m.GetSubpartition(), "error", err)
 		r.tell(func(p *shuffle.ResultPartition) {
@@ -197,26 +196,9 @@ func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, fds ip
 	})
 }
 
-// linkConsumer maps the gate of a consumer.
-func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, fds ipc.FDs) (*shuffle.ConsumerLink, error) {
-	key := peerKey{gate: true, id: m.GetGateId()}
-	mapping, err := c.maps.acquire(key, func() (*peerMapping, error) {
-		region, doorbell, err := mapBoth(fds, "consumer_attached", memseg.ReadOnly, m.GetGateRegionSize(), m.GetDoorbellSize())
-		if err != nil {
-			return nil, err
-		}
-		mapping := &peerMapping{region: region, doorbell: doorbell}
-		mapping.gate, err = memseg.DecodeGateHeader(region.Bytes(), int64(region.Size()))
-		if err == nil && mapping.gate.ID != m.GetGateId() {
-			err = fmt.Errorf("consumer_attached.gate_id: got %d, its region says %d", m.GetGateId(), mapping.gate.ID)
-		}
-		if err != nil {
-			_ = region.Close()
-			_ = doorbell.Close()
-			return nil, fmt.Errorf("%w: %w", err, shuffle.ErrProtocol)
-		}
-		return mapping, nil
-	})
+// linkConsumer links a consumer whose gate is mapped.
+func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, a *arrival) (*shuffle.ConsumerLink, error) {
+	key, mapping, err := a.takePeer()
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +207,25 @@ func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, fds ipc.FDs) (*shuf
 		c.maps.release(key)
 	}
 	return link, err
+}
+
+// openConsumerGate maps the gate of a consumer.
+func openConsumerGate(m *controlpb.ConsumerAttached, fds ipc.FDs, lost error) (*peerMapping, error) {
+	region, doorbell, err := mapBoth(fds, lost, "consumer_attached", memseg.ReadOnly, m.GetGateRegionSize(), m.GetDoorbellSize())
+	if err != nil {
+		return nil, err
+	}
+	mapping := &peerMapping{region: region, doorbell: doorbell}
+	mapping.gate, err = memseg.DecodeGateHeader(region.Bytes(), int64(region.Size()))
+	if err == nil && mapping.gate.ID != m.GetGateId() {
+		err = fmt.Errorf("consumer_attached.gate_id: got %d, its region says %d", m.GetGateId(), mapping.gate.ID)
+	}
+	if err != nil {
+		_ = region.Close()
+		_ = doorbell.Close()
+		return nil, fmt.Errorf("%w: %w", err, shuffle.ErrProtocol)
+	}
+	return mapping, nil
 }
 
 // FinishPartition implements shuffle.Lifecycle.
@@ -255,7 +256,7 @@ func (r *remotePartition) request(ctx context.Context, msg *controlpb.ClientMess
 	if err != nil {
 		return during("partition "+r.id.String(), err)
 	}
-	answer.fds.Close()
+	answer.drop()
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,9 +44,10 @@ type Conn struct {
 	sendBuffer []byte
 
 	// What follows is the receiver's.
-	packet     []byte
-	control    []byte
-	receiveErr error
+	raw           syscall.RawConn
+	noDescriptors bool
+	spare         spareDescriptors
+	receiveErr    error
 }
 
 // NewConn makes a Conn of a connected socket of the network "unixpacket", such
@@ -79,12 +81,7 @@ func NewConn(socket *net.UnixConn) (*Conn, error) {
 			return nil, fmt.Errorf("new connection: send buffer of %d bytes: %w", MaxMessageSize, err)
 		}
 	}
-	c := &Conn{
-		socket:   socket,
-		sendSlot: make(chan struct{}, 1),
-		packet:   make([]byte, MaxMessageSize),
-		control:  make([]byte, unix.CmsgSpace(MaxFDs*4)),
-	}
+	c := &Conn{socket: socket, raw: raw, sendSlot: make(chan struct{}, 1)}
 	c.sendTimeout.Store(int64(DefaultSendTimeout))
 	return c, nil
 }
@@ -249,12 +246,13 @@ func (c *Conn) writePacket(packet []byte, deadline time.Time, fds []int) error {
 // and returns the descriptors that came with it: they are the caller's, see FDs.
 // It is ended by the peer's end or by Close.
 //
-// Every error is final: later calls return it again, and what msg holds is
-// undefined. io.EOF, as it is, says that the peer has ended and everything it
-// sent was received. A packet above MaxMessageSize, or one that is no message of
-// this type, gives an error that wraps shuffle.ErrProtocol. If descriptors were
-// lost since this process may not open as many, the error wraps unix.EMFILE. No
-// descriptor stays open after an error.
+// If descriptors were lost since this process may not open as many, the error
+// wraps ErrDescriptorsLost: msg was received, none of its descriptors is open,
+// and the connection goes on. Every other error is final: later calls return it
+// again, and what msg holds is undefined. io.EOF, as it is, says that the peer
+// has ended and everything it sent was received. A packet above MaxMessageSize,
+// or one that is no message of this type, gives an error that wraps
+// shuffle.ErrProtocol. No descriptor stays open after an error.
 func (c *Conn) Receive(msg proto.Message) (FDs, error) {
 	if c.receiveErr != nil {
 		return nil, c.receiveErr
@@ -265,7 +263,10 @@ func (c *Conn) Receive(msg proto.Message) (FDs, error) {
 		if err != io.EOF {
 			err = fmt.Errorf("receive %s: %w", messageName(msg), err)
 		}
-		c.receiveErr = err
+		if !errors.Is(err, ErrDescriptorsLost) {
+			c.receiveErr = err
+			c.spare.close()
+		}
 		return nil, err
 	}
 	return fds, nil
@@ -273,39 +274,39 @@ func (c *Conn) Receive(msg proto.Message) (FDs, error) {
 
 // receive returns descriptors also beside an error.
 func (c *Conn) receive(msg proto.Message) (FDs, error) {
-	n, controlLen, flags, err := c.readPacket()
-	// Whatever else is wrong, descriptors that have arrived must be found.
-	fds, rightsErr := parseRights(c.control[:controlLen])
+	r, err := c.receivePacket()
 	switch {
-	case errors.Is(err, io.EOF), err == nil && n == 0:
-		return fds, io.EOF
+	case errors.Is(err, io.EOF):
+		return nil, io.EOF
 	case err != nil:
-		return fds, closedOr(err)
-	case flags&unix.MSG_CTRUNC != 0:
-		return fds, fmt.Errorf("got only %d descriptors of a packet, this process may not open more (RLIMIT_NOFILE): %w", len(fds), unix.EMFILE)
-	case flags&unix.MSG_TRUNC != 0:
-		return fds, fmt.Errorf("packet: got more than %d bytes, limit %d: %w", n, MaxMessageSize, shuffle.ErrProtocol)
+		return nil, closedOr(err)
+	}
+	defer receiveBuffers.Put(r.buffer)
+	// Whatever else is wrong, descriptors that have arrived must be found.
+	fds, rightsErr := parseRights(r.buffer.control[:r.controlLength])
+	switch {
+	case r.length == 0:
+		return fds, io.EOF
+	case r.flags&unix.MSG_TRUNC != 0:
+		return fds, fmt.Errorf("packet: got more than %d bytes, limit %d: %w", r.length, MaxMessageSize, shuffle.ErrProtocol)
 	case rightsErr != nil:
 		return fds, fmt.Errorf("%w: %w", shuffle.ErrProtocol, rightsErr)
+	case r.flags&unix.MSG_CTRUNC != 0 && c.noDescriptors:
+		return fds, fmt.Errorf("got file descriptors beside a packet, want none: %w", shuffle.ErrProtocol)
 	}
-	if err := proto.Unmarshal(c.packet[:n], msg); err != nil {
-		return fds, fmt.Errorf("%w: packet of %d bytes is no such message: %w", shuffle.ErrProtocol, n, err)
+	if err := proto.Unmarshal(r.buffer.packet[:r.length], msg); err != nil {
+		return fds, fmt.Errorf("%w: packet of %d bytes is no such message: %w", shuffle.ErrProtocol, r.length, err)
+	}
+	if r.flags&unix.MSG_CTRUNC != 0 {
+		return fds, fmt.Errorf("got only %d of its descriptors: %w", len(fds), ErrDescriptorsLost)
 	}
 	return fds, nil
 }
 
-// readPacket reads one packet. A peer that ends with messages unread resets the
-// connection, and the kernel reports that once, ahead of the packets that the
-// peer had sent: they are still queued and come out after it.
-func (c *Conn) readPacket() (n, controlLen, flags int, err error) {
-	for range 2 {
-		n, controlLen, flags, _, err = c.socket.ReadMsgUnix(c.packet, c.control)
-		if !errors.Is(err, unix.ECONNRESET) {
-			return n, controlLen, flags, err
-		}
-	}
-	return 0, 0, 0, io.EOF
-}
+// RefuseDescriptors makes Receive take no descriptors: the kernel closes those
+// that come, and a packet with some gives an error that wraps
+// shuffle.ErrProtocol. To be called before the first Receive.
+func (c *Conn) RefuseDescriptors() { c.noDescriptors = true }
 
 // Close ends the connection; the peer sees it as io.EOF after it has received
 // what was sent. It unblocks Send and Receive. Calls after the first do nothing

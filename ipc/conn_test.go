@@ -246,7 +246,7 @@ func lowerFDLimit(t *testing.T, more uint64) (restore func()) {
 	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
 }
 
-func TestDescriptorsLostForWantOfSlotsAreFatalAndTheOthersClosed(t *testing.T) {
+func TestDescriptorsLostForWantOfSlotsCostOneMessage(t *testing.T) {
 	for _, slots := range []uint64{0, 1, 7} {
 		t.Run(fmt.Sprintf("%d of 8 fit", slots), func(t *testing.T) {
 			checkFDs(t)
@@ -255,20 +255,42 @@ func TestDescriptorsLostForWantOfSlotsAreFatalAndTheOthersClosed(t *testing.T) {
 			before := openFDs(t)
 			require.NoError(t, a.Send(hello(1, 0), files...))
 
+			got := &controlpb.ClientMessage{}
 			restore := lowerFDLimit(t, slots)
-			fds, err := b.Receive(&controlpb.ClientMessage{})
+			fds, err := b.Receive(got)
 			restore()
+			require.ErrorIs(t, err, ErrDescriptorsLost)
 			require.ErrorIs(t, err, unix.EMFILE)
-			require.ErrorContains(t, err, fmt.Sprintf("got only %d descriptors", slots))
+			require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
+			require.ErrorContains(t, err, fmt.Sprintf("got only %d of its descriptors", slots))
 			require.ErrorContains(t, err, "RLIMIT_NOFILE")
+			require.EqualValues(t, 1, got.GetRequestId(), "the message itself is whole")
 			require.Empty(t, fds)
 			require.Equal(t, before, openFDs(t), "descriptors of a cut packet")
 
-			require.NoError(t, a.Send(hello(2, 0)))
-			_, again := b.Receive(&controlpb.ClientMessage{})
-			require.Equal(t, err, again, "the error is final")
+			require.NoError(t, a.Send(hello(2, 0), files...))
+			fds, err = b.Receive(got)
+			require.NoError(t, err)
+			require.Len(t, fds, 8)
+			fds.Close()
 		})
 	}
+}
+
+func TestRefusedDescriptorsAreNeverOpened(t *testing.T) {
+	checkFDs(t)
+	a, b := newPair(t)
+	b.RefuseDescriptors()
+	require.NoError(t, a.Send(hello(1, 0)))
+	require.NoError(t, a.Send(hello(2, 0), newFiles(t, MaxFDs)...))
+	_, err := b.Receive(&controlpb.ClientMessage{})
+	require.NoError(t, err)
+	restore := lowerFDLimit(t, 0)
+	defer restore()
+	_, err = b.Receive(&controlpb.ClientMessage{})
+	require.ErrorIs(t, err, shuffle.ErrProtocol)
+	require.ErrorContains(t, err, "got file descriptors beside a packet, want none")
+	require.NotErrorIs(t, err, ErrDescriptorsLost)
 }
 
 func TestEndOfPeerIsEOFAfterEverythingItSent(t *testing.T) {

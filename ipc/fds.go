@@ -8,6 +8,18 @@ import (
 	"shuffled/shuffle"
 )
 
+// ErrDescriptorsLost is the kind of error of a message whose descriptors did not
+// fit this process. It wraps unix.EMFILE and shuffle.ErrQuotaExceeded.
+var ErrDescriptorsLost error = descriptorsLost{}
+
+type descriptorsLost struct{}
+
+func (descriptorsLost) Error() string {
+	return "this process may not open more files, close some or raise its RLIMIT_NOFILE (ulimit -n): " + unix.EMFILE.Error()
+}
+
+func (descriptorsLost) Unwrap() []error { return []error{unix.EMFILE, shuffle.ErrQuotaExceeded} }
+
 // MaxFDs is the number of descriptors that the kernel takes with one packet
 // (SCM_MAX_FD).
 const MaxFDs = 253

@@ -66,7 +66,7 @@ func TestMessagesOutsideTheProtocolEndTheSessionOnly(t *testing.T) {
 				ListPartitions: &controlpb.ListPartitions{},
 			}}, fd))
 			require.NoError(t, unix.Close(fd))
-		}, "got 1 file descriptors, want 0"},
+		}, "got file descriptors beside a packet, want none"},
 		"segment beyond the region": {func(c *rawClient, epoch, _ uint64) {
 			c.tell(returnMessage(epoch, &controlpb.SegmentRange{First: 0, Last: math.MaxUint32}))
 		}, "segments_returned.segments[0]: got last 4294967295"},

@@ -41,6 +41,7 @@ func (s *Server) serveConn(conn *Conn) {
 		_ = conn.Close()
 		return
 	}
+	conn.RefuseDescriptors()
 	session := &session{
 		server: s, conn: conn, outbox: NewOutbox(conn, outboxLimit),
 		who:        shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID},
@@ -105,7 +106,7 @@ func (s *session) run() (reason error) {
 	}()
 	for {
 		msg := &controlpb.ClientMessage{}
-		fds, err := s.conn.Receive(msg)
+		_, err := s.conn.Receive(msg)
 		if err != nil && !errors.Is(err, shuffle.ErrProtocol) {
 			if sent := s.outbox.Err(); sent != nil && !errors.Is(err, io.EOF) {
 				return sent
@@ -114,7 +115,7 @@ func (s *session) run() (reason error) {
 		}
 		if err != nil {
 			msg.Reset() // what was read of it means nothing
-		} else if err = fds.Expect(0, "message of a client"); err == nil {
+		} else {
 			err = s.handle(msg)
 		}
 		if s.greeted {

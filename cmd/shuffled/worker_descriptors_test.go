@@ -1,0 +1,105 @@
+package main
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"shuffled/internal/daemontest"
+	"shuffled/reader"
+	"shuffled/shuffle"
+)
+
+// leaveDescriptors lets this process, which is a worker here, open only so many
+// files more, until the returned function is called.
+func leaveDescriptors(t *testing.T, more uint64) (restore func()) {
+	t.Helper()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	first := 0 // of the numbers that are free and are not to be given out
+	for range more + 1 {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		first = fd
+	}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(first), Max: limit.Max}))
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
+}
+
+// countBuffers reads a gate to its end.
+func countBuffers(t *testing.T, gate *reader.InputGate) (data int) {
+	t.Helper()
+	for {
+		b, err := gate.Next(testContext(t))
+		if err == io.EOF {
+			return data
+		}
+		require.NoError(t, err)
+		if !b.IsEvent() {
+			data++
+		}
+		b.Release()
+	}
+}
+
+func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
+	d := start(t)
+	c := dial(t, d)
+	id := shuffle.NewPartitionID()
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1})
+	require.NoError(t, err)
+	defer p.Close()
+	gate := oneInput(t, c, id)
+	defer gate.Close()
+
+	for free := range uint64(2) { // a region and its doorbell need two
+		restore := leaveDescriptors(t, free)
+		_, createErr := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+		_, gateErr := c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+		restore()
+		for _, err := range []error{createErr, gateErr} {
+			require.ErrorIs(t, err, unix.EMFILE)
+			require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
+			require.ErrorContains(t, err, "raise its RLIMIT_NOFILE")
+			require.NotErrorIs(t, err, shuffle.ErrDaemonLost)
+		}
+	}
+	write(t, p, "the others go on")
+	require.Equal(t, 1, countBuffers(t, gate))
+	again, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+	require.NoError(t, p.Close())
+	require.NoError(t, gate.Close())
+	eventually(t, "what the worker could not take in is given up", func() bool {
+		m := d.Metrics()
+		return m[`shuffled_shm_bytes{state="backed"}`] == 0 && m["shuffled_gates"] == 0
+	})
+}
+
+// The descriptors that the daemon sends are closed as fast as they are received,
+// so a worker needs two free ones for any number of partitions.
+func TestWorkerWithFewDescriptorsHasManyPartitions(t *testing.T) {
+	d := start(t, "-segment-size", "4KiB")
+	producer, consumer := dial(t, d), dial(t, d)
+	const partitions = 200
+	// Both clients may be receiving a message with two.
+	defer leaveDescriptors(t, 4)()
+	spec := reader.GateSpec{Timeout: daemontest.Patience}
+	for range partitions {
+		spec.Inputs = append(spec.Inputs, reader.Input{Partition: shuffle.NewPartitionID()})
+	}
+	gate, err := consumer.OpenGate(testContext(t), spec)
+	require.NoError(t, err)
+	defer gate.Close()
+	for _, in := range spec.Inputs {
+		p, err := producer.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: in.Partition, Subpartitions: 1})
+		require.NoError(t, err)
+		defer p.Close()
+		write(t, p, "one")
+	}
+	require.Equal(t, partitions, countBuffers(t, gate))
+}
