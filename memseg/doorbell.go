@@ -57,6 +57,15 @@ func (d *Doorbell) Wake() {
 // Rings returns the futex word, which differs after every ring.
 func (d *Doorbell) Rings() uint32 { return d.futex.Load() }
 
+func anySet(bits []*Word) bool {
+	for _, word := range bits {
+		if word.Load() != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Collect calls f for each channel whose bit is set, and clears them. Only the
 // owner calls it. A bit beyond numChannels, which only a hostile peer sets, is
 // passed over.
@@ -74,14 +83,15 @@ func (d *Doorbell) Collect(numChannels int, f func(channel int)) {
 	}
 }
 
-// MaxParkTime bounds every sleep: a doorbell that a hostile peer spoilt costs at
-// most this much time. Owners sleep for less unless they have been idle for long.
+// MaxParkTime bounds every sleep. Owners of a doorbell that several peers share, one of
+// which might spoil it, sleep for no more than a second at a time.
 const MaxParkTime = time.Minute
 
 // Park sleeps until the doorbell's futex word differs from rings, which the
-// caller loaded before its last look for work, until the timeout, of at most
-// MaxParkTime, or until ctx ends, whose error it returns. It may return early
-// without a reason. parked is the owner's word that tells peers whether a wake-up
+// caller loaded before its last Collect and look for work, until a bit is set, until
+// the timeout, of at most MaxParkTime, or until ctx ends, whose error it returns. It
+// may return early without a reason. Whatever the doorbell says then, the caller
+// collects and looks: a hostile peer might have put it back. parked is the owner's word that tells peers whether a wake-up
 // call is needed. Only the owner calls Park, one goroutine at a time.
 //
 // It stays awake for a moment first, see waitAwake. Then it sleeps by futex, which
@@ -112,11 +122,7 @@ func (d *Doorbell) park(ctx context.Context, rings uint32, parked *Word32, timeo
 	}
 	select {
 	case threadTokens <- struct{}{}:
-		parked.Store(1)
-		err := futexWait(d.futex, rings, timeout)
-		parked.Store(0)
-		<-threadTokens
-		if err != nil {
+		if err := d.sleepInThread(rings, parked, timeout); err != nil {
 			return err
 		}
 	default:
@@ -125,10 +131,21 @@ func (d *Doorbell) park(ctx context.Context, rings uint32, parked *Word32, timeo
 	return ctxerr.Of(ctx)
 }
 
+// sleepInThread sleeps by a futex call, for which the caller has a token.
+func (d *Doorbell) sleepInThread(rings uint32, parked *Word32, timeout time.Duration) error {
+	defer func() { <-threadTokens }()
+	parked.Store(1)
+	defer parked.Store(0)
+	if anySet(d.bits) {
+		return nil
+	}
+	return futexWait(d.futex, rings, timeout)
+}
+
 // sleepShared sleeps without a thread of its own.
 func (d *Doorbell) sleepShared(rings uint32, parked *Word32, timeout time.Duration) {
 	if d.shared == nil {
-		d.shared = newSharedSleeper(d.futex)
+		d.shared = newSharedSleeper(d.futex, d.bits)
 	}
 	d.shared.sleep(rings, parked, timeout)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -134,6 +135,7 @@ func TestRingAndWakeReachASleeper(t *testing.T) {
 	overSleepers(t, func(t *testing.T, s sleeper) {
 		for i := range 100 {
 			rings := s.bell.Rings()
+			s.collect()
 			woken := make(chan error, 1)
 			go func() { woken <- s.sleep(context.Background(), rings) }()
 			for s.parked.Load() == 0 {
@@ -247,7 +249,11 @@ func TestParkOnADoorbellThatIsGoneIsAnError(t *testing.T) {
 	bell, err := NewDoorbell(region, 1)
 	require.NoError(t, err)
 	parked := new(Word32)
-	require.ErrorIs(t, bell.park(context.Background(), 0, parked, time.Second), unix.EFAULT)
+	park := func() (err error) {
+		defer RecoverFault(debug.SetPanicOnFault(true), "park", &err)
+		return bell.park(context.Background(), 0, parked, time.Second)
+	}
+	require.ErrorIs(t, park(), ErrFault)
 	require.Zero(t, parked.Load())
 	require.Empty(t, threadTokens)
 }
@@ -334,4 +340,37 @@ func threads() (int, error) {
 	_, after, _ := strings.Cut(string(status), "Threads:")
 	line, _, _ := strings.Cut(after, "\n")
 	return strconv.Atoi(strings.TrimSpace(line))
+}
+
+func TestSleepersWhoseCountIsPutBackAreWoken(t *testing.T) {
+	const sleepers = 3 * maxParkedThreads
+	var all []sleeper
+	for range sleepers {
+		all = append(all, newSleeper(t, memories[0].make))
+	}
+	for range 3 {
+		results := make([]chan error, sleepers)
+		for i, s := range all {
+			rings := s.bell.Rings()
+			results[i] = make(chan error, 1)
+			go func() {
+				for !anySet(s.bell.bits) {
+					if err := s.bell.park(context.Background(), rings, s.parked, hang); err != nil {
+						results[i] <- err
+						return
+					}
+				}
+				results[i] <- nil
+			}()
+		}
+		for i, s := range all {
+			for s.parked.Load() == 0 {
+				runtime.Gosched()
+			}
+			s.bell.bits[i/doorbellBitsPerWord].or(1)
+			futexWake(s.bell.futex)
+			require.NoError(t, await(t, results[i]))
+			require.Equal(t, []int{i / doorbellBitsPerWord * doorbellBitsPerWord}, s.collect())
+		}
+	}
 }

@@ -69,9 +69,13 @@ func (f *futexWaits) add(w *Word32, value uint32) {
 }
 
 // sleep returns when one of the words differs from its value or was woken, or
-// without a reason.
-func (f *futexWaits) sleep() {
-	_, _, _ = unix.Syscall6(futexWaitvCall, uintptr(unsafe.Pointer(&f.list[0])), uintptr(len(f.list)), 0, 0, 0, 0)
+// without a reason. It returns the place of a word that was woken, or 0.
+func (f *futexWaits) sleep() int {
+	woken, _, errno := unix.Syscall6(futexWaitvCall, uintptr(unsafe.Pointer(&f.list[0])), uintptr(len(f.list)), 0, 0, 0, 0)
+	if errno != 0 || woken >= uintptr(len(f.list)) {
+		return 0
+	}
+	return int(woken)
 }
 
 // supportsFutexWaitMany says once whether the kernel has futex_waitv: without

@@ -193,6 +193,8 @@ func (p *handOffProducer) whenRoom(try func() bool) error {
 	for {
 		rings := p.bell.Rings()
 		p.jitter()
+		p.bell.Collect(1, func(int) {})
+		p.jitter()
 		p.queue.ArmReleased(max(1, p.queue.Unreleased()/2))
 		p.jitter()
 		taken, err := p.reclaim()
@@ -308,6 +310,10 @@ func (c *handOffConsumer) poll(b *Buffer) (ok bool, err error) {
 	}
 }
 
+func (c *handOffConsumer) collect() {
+	c.bell.Collect(handOffChannels, func(channel int) { c.ready = c.ready || channel == handOffChannel })
+}
+
 // next returns the next bytes of the stream and parks until there are some. It
 // arms ahead by threshold bytes.
 func (c *handOffConsumer) next(b *Buffer, threshold uint64) error {
@@ -315,7 +321,7 @@ func (c *handOffConsumer) next(b *Buffer, threshold uint64) error {
 		if rings := c.bell.Rings(); rings != c.rings {
 			c.rings = rings
 			c.jitter()
-			c.bell.Collect(handOffChannels, func(channel int) { c.ready = c.ready || channel == handOffChannel })
+			c.collect()
 		}
 		if !c.ready {
 			if c.aborted.Load() {
@@ -326,6 +332,8 @@ func (c *handOffConsumer) next(b *Buffer, threshold uint64) error {
 				return err
 			}
 			c.parks++
+			c.jitter()
+			c.collect()
 			continue
 		}
 		c.jitter()

@@ -74,6 +74,29 @@ func TestLayoutPageHasTheOffsetsOfTheCode(t *testing.T) {
 	require.Equal(t, want, found)
 }
 
+func TestLayoutPageKnowsNoFeature(t *testing.T) { require.Zero(t, uint64(knownFeatures)) }
+
+func TestLayoutPageHasTheDataTypesOfTheCode(t *testing.T) {
+	known := map[DataType]bool{}
+	_, rows, ok := strings.Cut(layoutPage(t), "| data type | meaning |")
+	require.True(t, ok)
+	rows, _, _ = strings.Cut(rows, "\n\n")
+	for row := range strings.Lines(rows) {
+		for _, cell := range strings.Split(strings.Split(strings.Trim(row, "|"), "|")[0], ",") {
+			if n, err := strconv.Atoi(strings.TrimSpace(cell)); err == nil {
+				known[DataType(n)] = true
+			}
+		}
+	}
+	for n := range 256 {
+		typ := DataType(n)
+		require.Equal(t, typ.Valid() && (typ.IsBuffer() || typ.IsEvent()), known[typ], "%d, %v", n, typ)
+	}
+	for n, typ := range map[int]DataType{1: DataBuffer, 2: EventBuffer, 3: PrioritizedEventBuffer, 10: EndOfPartition} {
+		require.EqualValues(t, n, typ)
+	}
+}
+
 func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 	l := goldenPartition(t)
 	grouped := func(n int64) string {
@@ -87,6 +110,12 @@ func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 	page := strings.Join(strings.Fields(layoutPage(t)), " ")
 	for _, text := range []string{
 		fmt.Sprintf("layout version %d", LayoutVersion),
+		fmt.Sprintf("| 8 | 4 | version | %d. Refuse others |", LayoutVersion), fmt.Sprintf("| 12 | 4 | size | %d |", headerSize),
+		fmt.Sprintf("| 24 | 4 | kind | %d partition, %d gate |", kindPartition, kindGate),
+		fmt.Sprintf("The first %d bytes of a partition or gate region", headerSize),
+		fmt.Sprintf("`roundUp(%d + 8·ceil(channels/%d), %d)`", doorbellBits, doorbellBitsPerWord, pageSize),
+		fmt.Sprintf("`roundUp(%d + 8·ceil(subpartitions/%d), %d)`", doorbellBits, doorbellBitsPerWord, pageSize),
+		"refuse any |",
 		fmt.Sprintf("With %d subpartitions, %d segments of %s bytes and a queue capacity of %d the queue stride is %s, M is %s, S is %s and the region has %s bytes",
 			l.Subpartitions, l.Segments, grouped(int64(l.SegmentSize)), l.QueueCapacity, grouped(l.queueStride()),
 			grouped(l.markersOffset()), grouped(l.SegmentOffset(0)), grouped(l.RegionSize())),

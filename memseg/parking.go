@@ -34,6 +34,7 @@ func Nap(d time.Duration) bool {
 // Only the owner calls its methods.
 type sharedSleeper struct {
 	word  *Word32
+	bits  []*Word       // of the doorbell: what is rung for
 	value uint32        // the sleep is over when word differs from it
 	woken chan struct{} // gets one element from whoever takes the sleeper off its list
 	timer *time.Timer
@@ -50,29 +51,30 @@ type sharedSleeper struct {
 	listedValue uint32 // with this value
 }
 
-func newSharedSleeper(w *Word32) *sharedSleeper {
+func newSharedSleeper(w *Word32, bits []*Word) *sharedSleeper {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	return &sharedSleeper{word: w, woken: make(chan struct{}, 1), timer: timer}
+	return &sharedSleeper{word: w, bits: bits, woken: make(chan struct{}, 1), timer: timer}
 }
+
+// isRung reports whether somebody has rung: counted, or named a channel. Peers that
+// share the doorbell might put back either.
+func (s *sharedSleeper) isRung() bool { return s.word.Load() != s.value || anySet(s.bits) }
 
 // briskTime is how long a sleep may last to be taken for one of many short ones.
 const briskTime = 5 * time.Millisecond
 
-// sleep returns when the word differs from value or the timeout passes, or a
-// little later. parked is the owner's word that tells peers to wake it.
+// sleep returns when the word differs from value or a bit is set, when the timeout
+// passes, or a little later, or without a reason. parked is the owner's word that tells peers to wake it.
 //
-// Who was woken soon the last time is watched first: a peer that rings has no
+// Who was woken soon the last time is watched for a moment: a peer that rings has no
 // call to make, and thousands of short sleeps cost one goroutine's look at their
-// words. Who sleeps for longer joins a group. Those that find no place there are
-// watched as well.
+// words. Others join a group. Those that find no place there are watched as well.
 func (s *sharedSleeper) sleep(value uint32, parked *Word32, timeout time.Duration) {
 	start := time.Now()
 	if s.brisk {
-		if s.brisk = briskWatcher.wait(s, value, min(timeout, briskTime)); s.brisk {
-			return
-		}
-		timeout -= time.Since(start)
+		s.brisk = briskWatcher.wait(s, value, min(timeout, briskTime))
+		return // its owner looks again: the word was put back, if a peer did so
 	}
 	parked.Store(1)
 	place, woken := sleepGroups.wait(s, value, timeout)
@@ -101,7 +103,7 @@ func (s *sharedSleeper) wait(timeout time.Duration, leave func() bool) (woken bo
 	}
 }
 
-// A watcher wakes sleepers whose words change, by looking at all of them. Its
+// A watcher wakes sleepers that are rung, by looking at all of them. Its
 // goroutine runs while there are any.
 type watcher struct {
 	// fast is the time between two looks after a change; it doubles while nothing
@@ -118,8 +120,7 @@ var (
 	idleWatcher  = watcher{fast: 200 * time.Microsecond, slow: 20 * time.Millisecond}
 )
 
-// wait sleeps until the word differs from value, which it reports, or the timeout
-// passes.
+// wait sleeps until the sleeper is rung, which it reports, or the timeout passes.
 func (w *watcher) wait(s *sharedSleeper, value uint32, timeout time.Duration) (woken bool) {
 	w.mu.Lock()
 	s.value, s.watched, s.place = value, true, len(w.sleepers)
@@ -179,7 +180,7 @@ func (w *watcher) look() (woken, left int) {
 	defer w.mu.Unlock()
 	for i := 0; i < len(w.sleepers); {
 		s := w.sleepers[i]
-		if s.word.Load() == s.value {
+		if !s.isRung() {
 			i++
 			continue
 		}

@@ -33,20 +33,20 @@ const dozeTime = 500 * time.Microsecond
 // dozes and looks by itself, until nothing has changed.
 type sleepGroup struct {
 	sleepers   []*sharedSleeper
-	changed    *Word32 // counts changes of sleepers, so that its thread looks again
-	generation uint64  // counts lists
-	dozing     bool    // it will look by itself
+	list       []*sharedSleeper // that its thread sleeps for, in the kernel's order
+	changed    *Word32          // counts changes of sleepers, so that its thread looks again
+	generation uint64           // counts lists
+	dozing     bool             // it will look by itself
 	ended      bool
 }
 
-// wait sleeps until the sleeper's word differs from value or the timeout passes.
-// Without a place in a group, it reports so at once.
+// wait sleeps until the sleeper is rung or the timeout passes. Without a place in a group, it reports so at once.
 func (gs *groupedSleepers) wait(s *sharedSleeper, value uint32, timeout time.Duration) (place, woken bool) {
 	if !supportsFutexWaitMany() {
 		return false, false
 	}
 	// Who rings from here on makes the call that wakes the thread.
-	if s.word.Load() != value {
+	if s.value = value; s.isRung() {
 		return true, true
 	}
 	if !gs.join(s, value) {
@@ -60,7 +60,6 @@ func (gs *groupedSleepers) wait(s *sharedSleeper, value uint32, timeout time.Dur
 func (gs *groupedSleepers) join(s *sharedSleeper, value uint32) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	s.value = value
 	if g := s.group; g != nil && !g.ended && len(g.sleepers) < sleepGroupSize && s.listed == g.generation && s.listedValue == value {
 		g.add(s) // its thread sleeps on this word already, or is about to look
 		return true
@@ -125,34 +124,45 @@ func (g *sleepGroup) lookAgain() {
 // run sleeps for a group until it is empty.
 func (gs *groupedSleepers) run(g *sleepGroup) {
 	var waits futexWaits
-	for gs.wakeChanged(g, &waits) {
+	called := 0
+	for gs.wakeRung(g, &waits, called) {
+		called = 0
 		if g.dozing { // changed by this goroutine alone
 			pause := unix.NsecToTimespec(int64(dozeTime))
 			_ = unix.Nanosleep(&pause, nil) // early is as good
 		} else {
-			waits.sleep()
+			called = waits.sleep()
 		}
 	}
 }
 
-// wakeChanged wakes the sleepers whose words have changed and lists the others.
-// It reports false, and the group is gone, if there are none.
-func (gs *groupedSleepers) wakeChanged(g *sleepGroup, waits *futexWaits) bool {
+// wakeRung wakes the sleepers that are rung, and the one for whose word the kernel
+// was called, whatever the word says now, and lists the others. called is that word's
+// place in the last list, 0 if there is none. It reports false, and the group is gone,
+// if there are none.
+func (gs *groupedSleepers) wakeRung(g *sleepGroup, waits *futexWaits, called int) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
+	var believed *sharedSleeper
+	if called > 0 {
+		believed = g.list[called-1]
+	}
+	clear(g.list)
+	g.list = g.list[:0]
 	waits.reset()
 	waits.add(g.changed, g.changed.Load())
 	g.generation++
 	g.dozing = false
 	for i := 0; i < len(g.sleepers); {
 		s := g.sleepers[i]
-		if s.word.Load() != s.value {
+		if s == believed || s.isRung() {
 			g.remove(i)
 			s.woken <- struct{}{}
 			g.dozing = true
 			continue
 		}
 		waits.add(s.word, s.value)
+		g.list = append(g.list, s)
 		s.listed, s.listedValue = g.generation, s.value
 		i++
 	}

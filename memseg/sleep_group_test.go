@@ -19,7 +19,7 @@ func TestGroupedSleepersWakeByTheirWordOrTheirTimeout(t *testing.T) {
 	for i := range words {
 		woken[i] = make(chan bool, 1)
 		go func() {
-			_, ok := groups.wait(newSharedSleeper(&words[i]), 0, hang)
+			_, ok := groups.wait(newSharedSleeper(&words[i], nil), 0, hang)
 			woken[i] <- ok
 		}()
 	}
@@ -44,9 +44,9 @@ func TestGroupedSleepersWakeByTheirWordOrTheirTimeout(t *testing.T) {
 		return len(groups.groups) == 0
 	}, hang, time.Millisecond, "the threads of empty groups end")
 
-	place, awoken := groups.wait(newSharedSleeper(&words[0]), 1, time.Millisecond)
+	place, awoken := groups.wait(newSharedSleeper(&words[0], nil), 1, time.Millisecond)
 	require.True(t, place && !awoken, "a timeout ends a sleep")
-	place, awoken = groups.wait(newSharedSleeper(&words[0]), 0, hang)
+	place, awoken = groups.wait(newSharedSleeper(&words[0], nil), 0, hang)
 	require.True(t, place && awoken, "a word that differs ends it at once")
 }
 
@@ -61,7 +61,7 @@ func TestSleepersBeyondTheGroupsAreTurnedAway(t *testing.T) {
 	turnedAway := make(chan bool, sleepers)
 	for range sleepers {
 		wg.Go(func() {
-			if place, _ := groups.wait(newSharedSleeper(&word), 0, hang); !place {
+			if place, _ := groups.wait(newSharedSleeper(&word, nil), 0, hang); !place {
 				turnedAway <- true
 			}
 		})
@@ -86,10 +86,10 @@ func TestSleeperThatComesBackToItsGroup(t *testing.T) {
 	var words [2]Word32
 	keeperWoken := make(chan bool, 1)
 	go func() {
-		_, woken := groups.wait(newSharedSleeper(&words[0]), 0, hang)
+		_, woken := groups.wait(newSharedSleeper(&words[0], nil), 0, hang)
 		keeperWoken <- woken
 	}()
-	s := newSharedSleeper(&words[1])
+	s := newSharedSleeper(&words[1], nil)
 	isListed := func() bool { // as join sees it
 		groups.mu.Lock()
 		defer groups.mu.Unlock()
@@ -126,4 +126,46 @@ func TestSleeperThatComesBackToItsGroup(t *testing.T) {
 	words[0].Store(1)
 	futexWake(&words[0])
 	require.True(t, await(t, keeperWoken))
+}
+
+// A peer that shares the doorbell may put the word back before the group's thread looks
+// at it.
+func TestWakeUpOfAGroupIsBelievedWhenItsWordWasPutBack(t *testing.T) {
+	if !supportsFutexWaitMany() {
+		t.Skip("this kernel has no futex_waitv (Linux 5.16)")
+	}
+	var groups groupedSleepers
+	var words [2]Word32
+	bits := []*Word{new(Word), new(Word)}
+	sleep := func(i int, bits []*Word) <-chan bool {
+		woken := make(chan bool, 1)
+		go func() {
+			_, ok := groups.wait(newSharedSleeper(&words[i], bits), 0, hang)
+			woken <- ok
+		}()
+		return woken
+	}
+	listed := func(n int) func() bool {
+		return func() bool {
+			groups.mu.Lock()
+			defer groups.mu.Unlock()
+			return len(groups.groups) == 1 && len(groups.groups[0].list) == n && len(groups.groups[0].sleepers) == n
+		}
+	}
+	keeper := sleep(0, nil)
+	for range 20 {
+		called := sleep(1, bits)
+		require.Eventually(t, listed(2), hang, time.Millisecond)
+		require.Eventually(t, func() bool { futexWake(&words[1]); return len(called) == 1 }, hang, time.Millisecond)
+		require.True(t, <-called, "the kernel was called for it")
+	}
+
+	named := sleep(1, bits)
+	require.Eventually(t, listed(2), hang, time.Millisecond)
+	bits[1].or(1)
+	futexWake(&words[0]) // the thread looks at all of them
+	require.True(t, await(t, keeper))
+	require.True(t, await(t, named), "a bit says that it was rung")
+	_, ok := groups.wait(newSharedSleeper(&words[1], bits), 0, hang)
+	require.True(t, ok, "one that is rung already does not sleep")
 }

@@ -237,6 +237,10 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "user that keeps what it may", segments: 2, keeps: 3, thresholds: []cursor{0, 40}, crashes: true,
+		ops: []op{opRecord, opFinish, opEvent, opEvent, opRecord, opFinish, opRecord, opFinish, opEnd},
+	},
+	{
 		name: "events before a full pool", segments: 1, thresholds: []cursor{0, 40}, crashes: true,
 		ops: []op{opEvent, opEvent, opRecord, opFinish, opRecord, opFinish, opEnd},
 	},
@@ -274,7 +278,7 @@ var mistakes = []struct {
 	{eventsAreNotFlushed, "threshold beyond all data"},
 	{priorityRingsOnlyTheArmed, "barrier and priority event"},
 	{setsTheBitLast, "buffers and flushes"},
-	{readsParkedBeforeCounting, "buffers and flushes"},
+	{readsParkedFirst, "buffers and flushes"},
 	{armsWithoutLookingAgain, "buffers and flushes"},
 	{looksAgainBeforeArming, "buffers and flushes"},
 	{sleepsWithoutComparing, "buffers and flushes"},
@@ -285,6 +289,7 @@ var mistakes = []struct {
 	{blocksWithoutFlushing, "flusher beside a blocked writer"},
 	{armsReleaseAfterLooking, "one segment"},
 	{armsReleaseAfterLooking, "distance between writer and reader"},
+	{armsForWhatTheUserKeeps, "user that keeps what it may"},
 	{armsBeyondItsReach, "distance between writer and reader"},
 	{parksAfterTakingElements, "events before a full pool"},
 	{readsWantReleasedBeforeMoving, "one segment"},

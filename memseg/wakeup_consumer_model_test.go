@@ -26,8 +26,10 @@ const (
 	consumerChecksPosition
 
 	consumerParks // Doorbell.Park
+	consumerLooksAtBits
 	consumerWaits
 	consumerWoken
+	consumerCollectsWoken // InputGate.park
 )
 
 // stepConsumer makes the consumer's next access, and reports whether it could.
@@ -153,14 +155,7 @@ func (m *model) stepConsumer(w *world, threshold cursor) (bool, error) {
 		if m.crosses(wanted, w.released-1, w.released) {
 			c.ring.stage = 1
 		}
-		switch {
-		case c.next > 0 && m.kind[c.next-1] == opEnd:
-			c.at, c.outcome = ended, readToTheEnd
-		case c.got:
-			m.deliver(w)
-		default:
-			c.at = consumerRefreshes // an empty buffer is passed over
-		}
+		m.afterElement(w)
 
 	case consumerArms:
 		if m.mistake == looksAgainBeforeArming && !c.looked {
@@ -202,7 +197,11 @@ func (m *model) stepConsumer(w *world, threshold cursor) (bool, error) {
 		case m.mistake == storesParkedAfterComparing || m.mistake == sleepsWithoutComparing:
 			c.at = asleep
 		default:
-			c.at = consumerWaits
+			c.at = consumerLooksAtBits
+		}
+	case consumerLooksAtBits:
+		if c.at = consumerWaits; w.bit {
+			c.at = consumerWoken
 		}
 	case consumerWaits:
 		switch {
@@ -215,6 +214,10 @@ func (m *model) stepConsumer(w *world, threshold cursor) (bool, error) {
 		}
 	case consumerWoken:
 		w.consumerParked = false
+		c.at = consumerCollectsWoken
+	case consumerCollectsWoken:
+		c.ready = c.ready || w.bit
+		w.bit = false
 		c.at = start
 	}
 	return true, nil
@@ -269,14 +272,28 @@ func (m *model) foundNothing(w *world) {
 	}
 }
 
-// finishElement moves past the element; the user has released it when the
-// consumer looks for the next.
+// finishElement moves past the element; the user has released it, or the oldest that
+// it keeps, when the consumer looks for the next.
 func (m *model) finishElement(w *world) {
 	c := &w.consumer
 	c.next++
 	c.read++
 	c.inElement = 0
-	c.at = consumerReleases
+	if c.at = consumerReleases; c.next-w.released <= cursor(m.keeps) {
+		m.afterElement(w)
+	}
+}
+
+func (m *model) afterElement(w *world) {
+	c := &w.consumer
+	switch {
+	case m.kind[c.next-1] == opEnd:
+		c.at, c.outcome = ended, readToTheEnd
+	case c.got:
+		m.deliver(w)
+	default:
+		c.at = consumerRefreshes // an empty buffer is passed over
+	}
 }
 
 // The steps of the control connection, from start on: it leaves the notice,

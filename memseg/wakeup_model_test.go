@@ -40,7 +40,7 @@ const (
 	eventsAreNotFlushed           mistake = "an event rings only if it passes want"
 	priorityRingsOnlyTheArmed     mistake = "a priority event rings only if want is not passed"
 	setsTheBitLast                mistake = "the bit of the channel is set after the count"
-	readsParkedBeforeCounting     mistake = "parked is read before the count"
+	readsParkedFirst              mistake = "parked is read before the bit and the count"
 	armsWithoutLookingAgain       mistake = "the consumer arms and does not look again"
 	looksAgainBeforeArming        mistake = "the consumer looks again before it stores want"
 	sleepsWithoutComparing        mistake = "the sleeper does not compare the count"
@@ -50,6 +50,7 @@ const (
 	wakesBeforeTheNotice          mistake = "the consumer is woken before the notice is there"
 	blocksWithoutFlushing         mistake = "the writer blocks without flushing"
 	armsReleaseAfterLooking       mistake = "the writer looks at released before it stores its wish"
+	armsForWhatTheUserKeeps       mistake = "the writer waits for half, of which the consumer's user keeps too much"
 	armsBeyondItsReach            mistake = "the writer that keeps its distance waits for more than can be released"
 	parksAfterTakingElements      mistake = "the writer parks although it took elements after it armed"
 	readsWantReleasedBeforeMoving mistake = "the consumer reads the writer's wish before it stores released"
@@ -62,6 +63,7 @@ type scenario struct {
 	ops        []op
 	ticks      int8 // of the output flusher
 	segments   int8 // of the pool
+	keeps      int8 // elements that the consumer's user may keep, and does
 	thresholds []cursor
 	distance   bool // a blocked writer takes nothing before it is as much as it armed for
 	crashes    bool // also explore the death of either process at every step
@@ -91,8 +93,8 @@ type world struct {
 	want, released cursor
 	consumerParked bool
 	// Doorbells: whether the count differs from what its owner loaded last, and the
-	// consumer's bit. writer: all.
-	consumerRung, producerRung, bit bool
+	// bits. writer: all.
+	consumerRung, producerRung, bit, producerBit bool
 	// What the control connection says: the peer is lost.
 	consumerNotice, producerNotice bool
 
@@ -126,6 +128,7 @@ type writerState struct {
 	open      bool
 	accepted  cursor // released, as last accepted
 	took      bool   // elements, since it armed
+	woken     bool   // in this wait
 	mustRing  bool
 	oldWant   cursor // of those mistakes that read it early
 	lock      int8   // of the subpartition
@@ -260,8 +263,8 @@ func (m *model) stepRing(r *ringing, bit, rung *bool, parked bool, owner *at, wo
 	switch m.mistake {
 	case setsTheBitLast:
 		order = [...]int{count, setBit, lookAtParked, wake}
-	case readsParkedBeforeCounting:
-		order = [...]int{setBit, lookAtParked, count, wake}
+	case readsParkedFirst:
+		order = [...]int{lookAtParked, setBit, count, wake}
 	}
 	access := order[r.stage-1]
 	r.stage++
@@ -287,8 +290,6 @@ func (m *model) ringConsumer(w *world, r *ringing) {
 	m.stepRing(r, &w.bit, &w.consumerRung, w.consumerParked, &w.consumer.at, consumerWoken)
 }
 
-// ringProducer has a bit too, at which the writer does not look.
 func (m *model) ringProducer(w *world, r *ringing) {
-	var bit bool
-	m.stepRing(r, &bit, &w.producerRung, w.producerParked, &w.writer.at, writerWoken)
+	m.stepRing(r, &w.producerBit, &w.producerRung, w.producerParked, &w.writer.at, writerWoken)
 }

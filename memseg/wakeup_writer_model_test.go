@@ -12,10 +12,12 @@ const (
 
 	writerReclaims // ResultPartition.whenRoom
 	writerLoadsCount
+	writerClearsBits
 	writerArms
 	writerLooksAgain
 	writerReadsNotice
 	writerParks
+	writerLooksAtBits
 	writerWaits
 	writerWoken
 
@@ -118,7 +120,7 @@ func (m *model) stepOp(w *world) bool {
 			}
 			segment := m.segment[w.published]
 			w.marker[segment], w.content[segment], w.holder[segment] = 0, 0, w.published
-			p.written, p.committed = 0, 0
+			p.written, p.committed, p.woken = 0, 0, false
 			p.at = writerPublishes
 			return true
 		case writerPublishes:
@@ -156,6 +158,10 @@ func (m *model) stepOp(w *world) bool {
 			return true
 		case writerLoadsCount:
 			w.producerRung = false
+			p.at = writerClearsBits
+			return true
+		case writerClearsBits:
+			w.producerBit = false
 			p.at = writerArms
 			if m.mistake == armsReleaseAfterLooking {
 				p.at = writerLooksAgain
@@ -163,13 +169,16 @@ func (m *model) stepOp(w *world) bool {
 			return true
 		case writerArms:
 			n := w.published - p.accepted
-			w.wantReleased = p.accepted + max(1, n/4) - 1
-			if m.distance {
-				w.wantReleased = p.accepted + max(1, n-1) - 1
+			k := cursor(ReleasesToWaitFor(int(n), int(m.keeps), int(n)))
+			switch {
+			case m.mistake == armsBeyondItsReach:
+				k = n + 1
+			case m.mistake == armsForWhatTheUserKeeps:
+				k = max(1, n/2)
+			case m.distance:
+				k = max(1, n-1)
 			}
-			if m.mistake == armsBeyondItsReach {
-				w.wantReleased = p.accepted + n
-			}
+			w.wantReleased = p.accepted + k - 1
 			p.at = writerLooksAgain
 			if m.mistake == armsReleaseAfterLooking {
 				p.at = writerReadsNotice
@@ -177,7 +186,7 @@ func (m *model) stepOp(w *world) bool {
 			return true
 		case writerLooksAgain:
 			p.took = false
-			if !m.distance || m.isBeyond(w.released, w.wantReleased) {
+			if !m.distance || p.woken || m.isBeyond(w.released, w.wantReleased) {
 				m.accept(w)
 			}
 			p.at = writerReadsNotice
@@ -199,7 +208,12 @@ func (m *model) stepOp(w *world) bool {
 			return true
 		case writerParks:
 			w.producerParked = true
-			p.at = writerWaits
+			p.at = writerLooksAtBits
+			return true
+		case writerLooksAtBits:
+			if p.at = writerWaits; w.producerBit {
+				p.at = writerWoken
+			}
 			return true
 		case writerWaits:
 			if p.at = asleep; w.producerRung {
@@ -208,6 +222,7 @@ func (m *model) stepOp(w *world) bool {
 			return true
 		case writerWoken:
 			w.producerParked = false
+			p.woken = true
 			p.at = writerLoadsCount
 			return true
 

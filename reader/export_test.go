@@ -1,5 +1,26 @@
 package reader
 
+import (
+	"testing"
+	"time"
+
+	"shuffled/memseg"
+)
+
+// SleepLong has the gates of a test sleep for a minute if they are not woken, so that
+// one that ought to be woken holds the test up.
+func SleepLong(t testing.TB) { SleepFor(t, memseg.MaxParkTime) }
+
+// SleepFor sets how long the gates of a test sleep at first.
+func SleepFor(t testing.TB, d time.Duration) {
+	before := lookInterval
+	lookInterval = d
+	t.Cleanup(func() { lookInterval = before })
+}
+
+// LongestSleep is how long the next sleep of the gate may be.
+func (g *InputGate) LongestSleep() time.Duration { return max(g.patience, lookInterval) }
+
 // MaxThreshold is what it is on this machine.
 var MaxThreshold = maxThreshold
 
@@ -10,3 +31,9 @@ func (g *InputGate) SetThreshold(channel, bytes int) (leave int) {
 	c.threshold = bytes
 	return c.leave()
 }
+
+// LookInterval and DaemonLostGrace are the bounds of sleeps that the documentation names.
+var (
+	LookInterval    = lookInterval
+	DaemonLostGrace = daemonLostGrace
+)

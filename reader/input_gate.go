@@ -395,13 +395,18 @@ func (g *InputGate) park(ctx context.Context) error {
 		return fmt.Errorf("wait for input: %w", err)
 	}
 	quiet := g.bell.Rings() == g.rings
+	g.bell.Collect(len(g.channels), func(channel int) { // also if the count was put back
+		quiet = false
+		g.ready.push(channel)
+	})
 	if quiet && lost != nil && waited >= daemonLostGrace {
 		return *lost
 	}
-	if quiet {
-		g.patience = min(2*timeout, memseg.MaxParkTime)
-	} else {
+	switch {
+	case !quiet:
 		g.patience = 0
+	case len(g.channels) == 1 && waited >= timeout:
+		g.patience = min(2*timeout, memseg.MaxParkTime)
 	}
 	g.lookEverywhere(now)
 	if len(g.ahead) > 0 {
@@ -411,9 +416,11 @@ func (g *InputGate) park(ctx context.Context) error {
 }
 
 // lookInterval is how often a gate looks at all its channels, rung or not, and how
-// long it sleeps at most. While nothing comes it sleeps longer each time, up to
-// memseg.MaxParkTime, so that a thousand idle gates cost next to nothing.
-const lookInterval = time.Second
+// long it sleeps at most, since one producer might spoil the doorbell for another. A
+// gate with a single channel, whose producer could only harm itself, sleeps longer
+// each time while nothing comes, up to memseg.MaxParkTime: a thousand such gates that
+// are idle cost next to nothing.
+var lookInterval = time.Second
 
 // lookEverywhere queues all channels once in a while: the doorbell is a hint that
 // a hostile peer may spoil, by clearing the bits of others while it keeps ringing.

@@ -3,15 +3,19 @@ package reader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/linktest"
 	"shuffled/memseg"
+	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -306,4 +310,60 @@ func TestProducerThatPromisesWhatIsNotThereEndsItsChannel(t *testing.T) {
 			require.NoError(t, gate.Close())
 		})
 	}
+}
+
+// A peer that shares the doorbell puts the count back before the gate looks at it.
+func TestRingWhoseCountIsPutBackIsBelieved(t *testing.T) {
+	reader.SleepLong(t)
+	g, links := newGate(t, linktest.Mapped, 2)
+	requireNothing(t, g)
+	for range 20 {
+		rings := g.Rings()
+		emit(t, links[1], 10)
+		require.NoError(t, links[1].Partition.FlushAll())
+		require.NotEqual(t, rings, g.Rings())
+		g.PutCountBack(rings)
+		ctx, cancel := context.WithTimeout(context.Background(), memseg.MaxParkTime/2)
+		b, err := g.Next(ctx)
+		cancel()
+		require.NoError(t, err)
+		require.Equal(t, buffer(1, 10), released(t, b))
+		requireNothing(t, g)
+	}
+}
+
+// Only a gate whose doorbell nobody can spoil but its only producer, for itself, sleeps
+// longer and longer.
+func TestGateThatSharesItsDoorbellNeverSleepsLong(t *testing.T) {
+	require.Equal(t, time.Second, reader.LookInterval)
+	const first = time.Millisecond
+	reader.SleepFor(t, first)
+	for _, row := range []struct {
+		channels int
+		grows    bool
+	}{{1, true}, {2, false}, {70, false}} {
+		g, _ := newGate(t, linktest.Heap, row.channels)
+		requireNothing(t, g)
+		slept := g.GateWords().WakeUps.Load()
+		for g.GateWords().WakeUps.Load() < slept+5 {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			_, err := g.Next(ctx)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		if row.grows {
+			require.Greater(t, g.LongestSleep(), first)
+			require.LessOrEqual(t, g.LongestSleep(), memseg.MaxParkTime)
+		} else {
+			require.Equal(t, first, g.LongestSleep(), "%d channels", row.channels)
+		}
+	}
+}
+
+func TestWakeUpPageSaysHowLongGatesSleep(t *testing.T) {
+	page, err := os.ReadFile("../docs/wakeup.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), fmt.Sprintf("| a gate of several channels | %v |", reader.LookInterval))
+	require.Contains(t, string(page), fmt.Sprintf("| a gate of one channel | %v, doubled while nothing comes, up to %v |", reader.LookInterval, memseg.MaxParkTime))
+	require.Contains(t, string(page), fmt.Sprintf("| either, once the daemon is lost | %v |", reader.DaemonLostGrace))
 }

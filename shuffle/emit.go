@@ -303,7 +303,7 @@ func (p *ResultPartition) finishBuilders() {
 // startBuffer ends a subpartition's open buffer, if there is one, and starts the
 // next, of which partial bytes continue a record.
 func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition, partial int) error {
-	return p.whenRoom(ctx, func() error {
+	return p.whenSegment(ctx, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		p.finishOpen(s)
@@ -320,7 +320,7 @@ func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition
 }
 
 func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error {
-	return p.whenRoom(ctx, func() error {
+	return p.whenSegment(ctx, func() error {
 		for _, s := range p.subpartitions {
 			if !s.hasRoom() {
 				return memseg.ErrQueueFull

@@ -21,3 +21,6 @@ func SleepLong(t testing.TB) {
 	maxWait = memseg.MaxParkTime
 	t.Cleanup(func() { maxWait = before })
 }
+
+// MaxWait is the bound of a writer's sleep that the documentation names.
+var MaxWait = maxWait

@@ -190,7 +190,7 @@ func (s *ResultSubpartition) armReleased(maxHeld, enough int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.queue.Unreleased(); n > 0 {
-		s.queue.ArmReleased(min(enough, max(1, n/4, min(n/2, n-1-maxHeld))))
+		s.queue.ArmReleased(memseg.ReleasesToWaitFor(n, maxHeld, enough))
 	}
 }
 

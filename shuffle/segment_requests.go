@@ -39,16 +39,26 @@ func (p *ResultPartition) hold(segment, channel, queues int) {
 	}
 }
 
+// whenSegment is whenRoom for what takes a segment: a writer that waits for one lets
+// its consumer go ahead.
+func (p *ResultPartition) whenSegment(ctx context.Context, try func() error) error {
+	return p.waitForRoom(ctx, p.letConsumerGoAhead, try)
+}
+
 // whenRoom calls try until it returns something else than memseg.ErrQueueFull,
 // and waits between calls until consumers have released something. The time
 // spent waiting is back-pressure.
 func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error {
+	return p.waitForRoom(ctx, func(context.Context) (tooClose bool) { return false }, try)
+}
+
+func (p *ResultPartition) waitForRoom(ctx context.Context, keepDistance func(context.Context) (tooClose bool), try func() error) error {
 	err := try()
 	if !errors.Is(err, memseg.ErrQueueFull) {
 		return err
 	}
 	defer p.backPressured.Stop()
-	tooClose := p.letConsumerGoAhead(ctx)
+	tooClose := keepDistance(ctx)
 	if !tooClose {
 		p.reclaim()
 		if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
@@ -61,6 +71,7 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 	p.flushAll()
 	for {
 		rings := p.bell.Rings()
+		p.bell.Collect(len(p.subpartitions), func(int) {}) // all of them are looked at
 		for _, s := range p.subpartitions {
 			s.armReleased(maxHeld(&p.layout, p.pool.Size()), p.farAhead())
 		}
@@ -80,9 +91,7 @@ func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error 
 		if err = p.park(ctx, rings); err != nil {
 			return err
 		}
-		if p.bell.Rings() == rings {
-			tooClose = false // nobody rang for long: any segment will do
-		}
+		tooClose = false // rung or not, it takes back what there is
 		p.words.WakeUps.Store(p.words.WakeUps.Load() + 1)
 	}
 }

@@ -2,7 +2,9 @@ package shuffle_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"shuffled/internal/linktest"
 	"shuffled/memseg"
+	"shuffled/pool"
 	"shuffled/shuffle"
 )
 
@@ -87,6 +90,43 @@ func TestWaitingWriterIsRungForHalfOfWhatIsQueued(t *testing.T) {
 	}
 }
 
+// The consumer's user may keep half of the pool's size, though not all of that was
+// granted.
+func TestWriterOfAPoolThatIsGrantedLessWaitsForWhatCanCome(t *testing.T) {
+	shuffle.SleepLong(t)
+	const size, granted = 32, 8
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: size, SegmentSize: 64})
+		other, err := link.Network.CreateLocalPool(pool.LocalConfig{Required: size - granted, Max: size - granted})
+		require.NoError(t, err)
+		for range size - granted {
+			_, ok, err := other.TryRequest(pool.NoChannel)
+			require.True(t, ok && err == nil)
+		}
+		require.NoError(t, link.Partition.PoolResized(size, nil))
+		require.Equal(t, size, link.Pool.Size())
+		view := link.View(0)
+		for range granted {
+			emit(t, link.Partition, 64, 0)
+		}
+		blocked := make(chan error, 1)
+		go func() { blocked <- link.Partition.EmitRecord(context.Background(), make([]byte, 64), 0) }()
+		require.Eventually(t, link.IsParked, wait, tick)
+		first := hold(t, view)
+		for range granted - 1 {
+			defer func(b *memseg.Buffer) { require.NoError(t, b.Release()) }(hold(t, view))
+		}
+		require.NoError(t, first.Release())
+		require.NoError(t, woken(t, blocked))
+	})
+}
+
+func TestWakeUpPageSaysHowLongWritersSleep(t *testing.T) {
+	page, err := os.ReadFile("../docs/wakeup.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), fmt.Sprintf("| a writer without a segment | %v |", shuffle.MaxWait))
+}
+
 // Once much is with the consumer, a few segments are left alone until they are many.
 func TestWriterKeepsItsDistance(t *testing.T) {
 	const segments, third, armed = 12, 4, 5
@@ -158,6 +198,29 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 		require.ErrorIs(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0), context.Canceled)
 		s.poll()
 		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+	})
+	t.Run("not when it waits for an event's place", func(t *testing.T) {
+		shuffle.SetCacheSize(t, (segments-1)*64)
+		shuffle.SleepLong(t)
+		s := fill(t, linktest.Mapped)
+		for range 8 {
+			require.NoError(t, s.p.BroadcastEvent(context.Background(), newBarrier(priorityEvent)))
+		}
+		blocked := make(chan error, 1)
+		go func() { blocked <- s.p.BroadcastEvent(context.Background(), newBarrier(priorityEvent)) }()
+		require.Eventually(t, s.IsParked, wait, tick)
+		s.poll()
+		require.NoError(t, woken(t, blocked))
+	})
+	t.Run("not once it is rung for something else", func(t *testing.T) {
+		shuffle.SetCacheSize(t, (segments-1)*64)
+		shuffle.SleepLong(t)
+		s := fill(t, linktest.Mapped)
+		blocked := block(t, s)
+		s.poll()
+		require.True(t, s.IsParked())
+		require.NoError(t, s.p.PoolResized(segments, nil))
+		require.NoError(t, woken(t, blocked))
 	})
 	t.Run("not while little is with the consumer", func(t *testing.T) {
 		shuffle.SetCacheSize(t, segments*64)

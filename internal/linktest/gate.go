@@ -92,6 +92,10 @@ func (g *Gate) Rings() uint32 { return g.bell.Rings() }
 // LoseReadyBits clears the doorbell's bits, as only a hostile peer would.
 func (g *Gate) LoseReadyBits() { g.bell.Collect(g.layout.Channels, func(int) {}) }
 
+// PutCountBack gives the doorbell's futex word a value that it had, as only a hostile
+// peer would.
+func (g *Gate) PutCountBack(rings uint32) { g.objects.pin(g.doorbell).Word32(0).Store(rings) }
+
 // Wake rings without saying for which channel, as a hostile peer may.
 func (g *Gate) Wake() { g.bell.Wake() }
 

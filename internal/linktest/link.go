@@ -177,6 +177,7 @@ func (l *Link) TryAttach(sub int) error {
 
 // Park sleeps until the producer has rung more often than rings, or for a while.
 func (c *Consumer) Park(ctx context.Context, rings int) {
+	c.bell.Collect(1, func(int) {}) // its ring counts too
 	if err := c.bell.Park(ctx, c.attached+uint32(rings), c.Words.Parked, memseg.MaxParkTime); err != nil {
 		c.t.Errorf("park: %v", err)
 	}
