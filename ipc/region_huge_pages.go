@@ -51,6 +51,9 @@ func (r *hostedRegion) newHugeRanges() hugeRanges {
 
 // eachRange calls f for each range that the segment lies in, in part or as a whole.
 func (r *hostedRegion) eachRange(segment int, f func(i int)) {
+	if len(r.ranges.missing) == 0 {
+		return // no huge pages, or no room for one
+	}
 	size := memseg.HugePageSize()
 	last := int((r.layout.SegmentOffset(segment+1) - 1) / size)
 	for i := int(r.layout.SegmentOffset(segment) / size); i <= last && i < len(r.ranges.missing); i++ {

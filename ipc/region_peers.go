@@ -3,6 +3,7 @@ package ipc
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,16 +48,47 @@ func (r *hostedRegion) Attach(request *shuffle.SubpartitionRequest) {
 		}
 		return
 	}
-	channel.gate.session.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) {
-		return r.inputReady(channel, request)
-	})
-	if producer := r.session.Load(); producer != nil {
-		producer.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) {
-			return r.consumerAttached(channel, request)
-		})
+	attachment := &attachment{server: r.server, since: max(channel.asked, r.mappedAt.Load())}
+	producer := r.session.Load()
+	attachment.untold.Store(1)
+	if producer != nil {
+		attachment.untold.Store(2)
 	}
-	since := max(channel.asked, r.mappedAt.Load())
-	r.server.config.OnAttach(time.Duration(r.server.config.Now().UnixNano() - since))
+	channel.gate.session.notifyFunc(attachment.telling(func() (*controlpb.ServerMessage, FDs, error) {
+		return r.inputReady(channel, request)
+	}))
+	if producer != nil {
+		producer.notifyFunc(attachment.telling(func() (*controlpb.ServerMessage, FDs, error) {
+			return r.consumerAttached(channel, request)
+		}))
+	}
+}
+
+// An attachment is a producer and a consumer that are being told of each other.
+type attachment struct {
+	server *Server
+	since  int64        // when both were there
+	untold atomic.Int32 // how many of them were not told yet
+}
+
+// telling reports to OnAttach once the last of the messages has had its turn: what
+// waits in an outbox, for a client that does not read, has told nobody.
+func (a *attachment) telling(build func() (*controlpb.ServerMessage, FDs, error)) func() (*controlpb.ServerMessage, FDs, error) {
+	return func() (*controlpb.ServerMessage, FDs, error) {
+		msg, fds, err := build()
+		if msg == nil || err != nil || a.untold.Add(-1) > 0 {
+			return msg, fds, err
+		}
+		returned := false
+		defer func() {
+			if !returned {
+				fds.Close() // the hook panicked
+			}
+		}()
+		a.server.config.OnAttach(time.Duration(a.server.config.Now().UnixNano() - a.since))
+		returned = true
+		return msg, fds, nil
+	}
 }
 
 // inputReady makes the consumer's notification. If its descriptors cannot be

@@ -54,7 +54,9 @@ type Config struct {
 	// Logger gets what an operator should know; none by default.
 	Logger *slog.Logger
 	// OnAttach, if set, is called with the time from when both a consumer had
-	// asked and its producer was there until both were told. It must not block.
+	// asked and its producer was there until the messages that tell both of each
+	// other were made, each when its client had taken what was before it. It is not
+	// called if one of them goes before. It must not block.
 	OnAttach func(latency time.Duration)
 	// Now is the clock of time-outs and retention; time.Now by default.
 	Now func() time.Time

@@ -1,6 +1,7 @@
 package ipc
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,13 +98,60 @@ func TestPanicEndsOneSessionOnly(t *testing.T) {
 	msg := addInputsMessage(gate, 0, id, 0)
 	msg.RequestId = 99
 	consumer.tell(msg)
-	for consumer.next() != nil {
+	// Whoever was told last met it.
+	ended, other := consumer, producer
+	select {
+	case <-consumer.served:
+	case <-producer.served:
+		ended, other = producer, consumer
+	case <-time.After(time.Minute):
+		require.Fail(t, "no session ended")
 	}
-	<-consumer.served
-	require.NotNil(t, producer.note(func(m *controlpb.ServerMessage) bool { return m.GetConsumerDetached() != nil }))
-	require.NotNil(t, producer.ask(listMessage()).GetPartitionList())
-	producer.leave()
+	for ended.next() != nil {
+	}
+	for other == consumer && other.next().GetAck() == nil {
+	}
+	require.NotNil(t, other.ask(listMessage()).GetPartitionList())
+	other.leave()
 	s.requireIdle()
+}
+
+func TestAttachIsMeasuredOnceBothWereTold(t *testing.T) {
+	config := serverConfig()
+	var later atomic.Int64
+	config.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	attached := make(chan time.Duration, 2)
+	config.OnAttach = func(latency time.Duration) { attached <- latency }
+	s := startServer(t, config)
+	producer, consumer := s.greet(), s.greet()
+	id := shuffle.NewPartitionID()
+	created := producer.create(id, 1)
+	require.NotNil(t, producer.ask(mappedMessage(created.Epoch)).GetAck())
+	gate := consumer.openGate(1)
+
+	// The consumer's outbox is held up, as by a client that does not read.
+	s.mu.Lock()
+	slow := s.gates[gate].session
+	s.mu.Unlock()
+	release := make(chan struct{})
+	slow.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) { <-release; return nil, nil, nil })
+	msg := addInputsMessage(gate, 0, id, 0)
+	msg.RequestId = 99
+	consumer.tell(msg)
+	producer.note(func(m *controlpb.ServerMessage) bool { return m.GetConsumerAttached() != nil })
+	select {
+	case <-attached:
+		require.Fail(t, "the consumer was not told yet")
+	default:
+	}
+	later.Store(int64(time.Hour))
+	close(release)
+	consumer.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil })
+	require.GreaterOrEqual(t, <-attached, time.Hour)
+	producer.leave()
+	consumer.leave()
+	s.requireIdle()
+	require.Empty(t, attached, "it is measured once")
 }
 
 func TestTotalsNeverGoBack(t *testing.T) {

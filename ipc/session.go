@@ -78,10 +78,10 @@ func (s *session) admit() error {
 // refuse tells the client why it has no session. The message answers no request:
 // it is about the connection.
 func (s *session) refuse(err error) {
-	s.log.Warn("client refused", "error", err)
 	s.server.statistics.reject(err)
 	s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
 	s.flushAndClose()
+	s.log.Warn("client refused", "error", err)
 }
 
 // flushAndClose sends what is queued, to a client that reads, and closes.
@@ -94,8 +94,8 @@ func (s *session) flushAndClose() {
 // run handles messages until the connection ends, and returns why.
 func (s *session) run() (reason error) {
 	greeting := time.AfterFunc(s.server.config.HelloTimeout, func() {
-		s.log.Warn("client closed", "reason", "no hello in time")
 		_ = s.conn.Close()
+		s.log.Warn("client closed", "reason", "no hello in time")
 	})
 	defer greeting.Stop()
 	defer func() {
@@ -139,14 +139,8 @@ func (s *session) run() (reason error) {
 // end gives up everything that the client had.
 func (s *session) end(reason error) {
 	cause := "its connection ended"
-	switch {
-	case errors.Is(reason, io.EOF):
-		s.log.Debug("client left")
-	case errors.Is(reason, shuffle.ErrClosed):
-		s.log.Debug("client closed", "reason", reason)
-	default:
+	if !errors.Is(reason, io.EOF) && !errors.Is(reason, shuffle.ErrClosed) {
 		cause = "the daemon closed its connection: " + reason.Error()
-		s.log.Warn("client closed", "reason", reason)
 	}
 	s.server.mu.Lock()
 	delete(s.server.sessions, s)
@@ -163,6 +157,15 @@ func (s *session) end(reason error) {
 		g.free()
 	}
 	s.flushAndClose() // the last message may say why
+	// Last, since nobody who waits for this may wait for a log.
+	switch {
+	case errors.Is(reason, io.EOF):
+		s.log.Debug("client left")
+	case errors.Is(reason, shuffle.ErrClosed):
+		s.log.Debug("client closed", "reason", reason)
+	default:
+		s.log.Warn("client closed", "reason", reason)
+	}
 }
 
 // reply answers a request. Errors end the session through its Receive.
@@ -181,7 +184,15 @@ func (s *session) acknowledge(requestID uint64) {
 // notifyFunc queues a notification that is made when its turn comes. It is for
 // any goroutine, also with locks held.
 func (s *session) notifyFunc(build func() (*controlpb.ServerMessage, FDs, error)) {
-	_ = s.outbox.PostFunc(asNotification(build)) // an outbox that has ended has nobody to tell
+	_ = s.outbox.PostFunc(asNotification(func() (msg *controlpb.ServerMessage, fds FDs, err error) {
+		defer func() {
+			if r := recover(); r != nil { // as in run: it ends this session only
+				s.log.Error("notification panicked", "panic", r, "stack", string(debug.Stack()))
+				msg, err = nil, fmt.Errorf("the daemon failed to make a message")
+			}
+		}()
+		return build()
+	})) // an outbox that has ended has nobody to tell
 }
 
 // handle does what a message asks for. An error is the answer; one that wraps

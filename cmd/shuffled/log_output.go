@@ -1,18 +1,30 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 )
 
 // newLogger returns the logger of the settings -log-format and -log-level,
-// whose words were checked.
-func newLogger(w io.Writer, format, level string) *slog.Logger {
+// whose words were checked. It never waits for whoever reads the log.
+func newLogger(queue *logQueue, format, level string) *slog.Logger {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(level))
-	options := &slog.HandlerOptions{Level: l}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+	if l <= slog.LevelWarn {
+		queue.notice = func(dropped uint64) []byte {
+			var line bytes.Buffer
+			slog.New(newLogHandler(&line, format, l)).Warn("log lines were dropped, nobody read them in time", "lines", dropped)
+			return line.Bytes()
+		}
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(newLogHandler(queue, format, l))
+}
+
+func newLogHandler(w io.Writer, format string, level slog.Level) slog.Handler {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.NewJSONHandler(w, options)
+	}
+	return slog.NewTextHandler(w, options)
 }

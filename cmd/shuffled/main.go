@@ -9,7 +9,8 @@
 //	shuffled help        print this, or the help of a command
 //
 // The exit code is 0 for success, 1 if something went wrong, 2 for a command
-// line or an environment that makes no sense.
+// line or an environment that makes no sense, 3 if serve was stopped while
+// partitions were not consumed.
 package main
 
 import (
@@ -17,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -26,18 +26,20 @@ var version = "unknown"
 
 // Exit codes.
 const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
+	exitOK      = 0
+	exitError   = 1
+	exitUsage   = 2
+	exitDropped = 3 // serve stopped and dropped partitions
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 
 // A process is what a command sees of its surroundings.
 type process struct {
-	args           []string // after the command
-	environ        []string
-	stdout, stderr io.Writer
+	args    []string // after the command
+	environ []string
+	stdout  io.Writer
+	stderr  *logQueue
 }
 
 // A command is a subcommand of this program.
@@ -60,14 +62,23 @@ func commands() []command {
 
 // run runs a command and returns the exit code.
 func run(args, environ []string, stdout, stderr io.Writer) int {
+	queue := newLogQueue(stderr)
+	defer queue.close()
+	return runCommand(args, environ, stdout, queue)
+}
+
+func runCommand(args, environ []string, stdout io.Writer, stderr *logQueue) int {
 	if len(args) == 0 {
 		printUsage(stderr)
 		return exitUsage
 	}
-	if slices.Contains([]string{"-h", "-help", "--help"}, args[0]) {
-		args = []string{"help"}
-	}
 	name := args[0]
+	switch name {
+	case "-h", "-help", "--help":
+		name = "help"
+	case "-v", "-version", "--version":
+		name = "version"
+	}
 	for _, c := range commands() {
 		if c.name == name {
 			err := c.run(process{args: args[1:], environ: environ, stdout: stdout, stderr: stderr})
@@ -81,6 +92,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 // report prints the error of a command, if there is one, and returns the exit
 // code for it.
 func report(c command, err error, stdout, stderr io.Writer) int {
+	var dropped *droppedError
 	switch usage := (*usageError)(nil); {
 	case err == nil:
 		return exitOK
@@ -95,6 +107,9 @@ func report(c command, err error, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "shuffled %s: %v\n", c.name, err)
+	if errors.As(err, &dropped) {
+		return exitDropped
+	}
 	return exitError
 }
 
@@ -124,7 +139,8 @@ func printUsage(w io.Writer) {
 		fmt.Fprintf(w, "  shuffled %-20s %s\n", c.usage, c.summary)
 	}
 	fmt.Fprint(w, "\nA flag may be written -flag or --flag, its value behind a space or an equals sign.\n"+
-		"Exit code: 0 success, 1 something went wrong, 2 the command line or the environment is wrong.\n")
+		"Exit code: 0 success, 1 something went wrong, 2 the command line or the environment is wrong,\n"+
+		"3 serve was stopped while partitions were not consumed.\n")
 }
 
 func runHelp(p process) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"testing"
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 			if err := syscall.Setuid(uid); err != nil {
 				panic(err)
 			}
+		}
+		if os.Getenv("TEST_NOHUP") == "1" {
+			signal.Ignore(syscall.SIGHUP)
 		}
 		main()
 	}
@@ -74,9 +78,12 @@ func TestHelpIsPrintedWhenAskedFor(t *testing.T) {
 }
 
 func TestVersionIsPrinted(t *testing.T) {
-	code, stdout, _ := runProgram(nil, "version")
-	require.Equal(t, exitOK, code)
-	require.Equal(t, programVersion()+"\n", stdout)
+	for _, arg := range []string{"version", "-version", "--version", "-v"} {
+		code, stdout, stderr := runProgram(nil, arg)
+		require.Equal(t, exitOK, code, arg)
+		require.Equal(t, programVersion()+"\n", stdout, arg)
+		require.Empty(t, stderr, arg)
+	}
 }
 
 func TestUnknownCommandsAreUsageErrors(t *testing.T) {

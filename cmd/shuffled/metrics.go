@@ -20,7 +20,7 @@ type metrics struct {
 
 // newMetrics returns a registry with everything that is known before there is a
 // server.
-func newMetrics(degradations []degradation, budget memoryBudget) *metrics {
+func newMetrics(degradations []degradation, budget memoryBudget, droppedLines func() uint64) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		attach: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -39,7 +39,10 @@ func newMetrics(degradations []degradation, budget memoryBudget) *metrics {
 	for _, d := range degradations {
 		degraded.WithLabelValues(d.reason).Set(oneIf(d.active))
 	}
-	m.registry.MustRegister(build, degraded, m.attach,
+	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "shuffled_log_lines_dropped_total", Help: "Log lines that were dropped, since standard error took no more or could not be written.",
+	}, func() float64 { return float64(droppedLines()) })
+	m.registry.MustRegister(build, degraded, m.attach, dropped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if budget.limit > 0 {
 		limit := prometheus.NewGauge(prometheus.GaugeOpts{

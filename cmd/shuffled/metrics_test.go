@@ -325,7 +325,7 @@ func TestForeignUserIsRefusedUnlessAllowed(t *testing.T) {
 }
 
 func TestMetricsFollowTheConventions(t *testing.T) {
-	m := newMetrics(probeDegradations(newServeOptions(), math.MaxInt), memoryBudget{})
+	m := newMetrics(probeDegradations(newServeOptions(), math.MaxInt), memoryBudget{}, func() uint64 { return 0 })
 	server, err := ipc.NewServer(ipc.Config{Memory: 1 << 20})
 	require.NoError(t, err)
 	defer server.Close()

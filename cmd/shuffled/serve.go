@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"shuffled/internal/units"
 	"shuffled/ipc"
+	"shuffled/shuffle"
 )
 
 // runServe is the command serve.
@@ -37,8 +37,11 @@ func runServe(p process) error {
 	}
 	// Before anything else, so that no signal finds a half-started daemon that
 	// leaves files behind.
-	signals := make(chan os.Signal, 2)
+	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	if !signal.Ignored(unix.SIGHUP) { // as nohup has it
+		signal.Notify(signals, unix.SIGHUP)
+	}
 	defer signal.Stop(signals)
 	// Who reads the log may end before the daemon.
 	signal.Ignore(unix.SIGPIPE)
@@ -48,6 +51,7 @@ func runServe(p process) error {
 // A daemon is what serve starts and stops.
 type daemon struct {
 	options *serveOptions
+	stderr  *logQueue
 	log     *slog.Logger
 	ready   *readiness
 	socket  *socketFile
@@ -56,11 +60,11 @@ type daemon struct {
 }
 
 // serve runs the daemon until a signal stops it.
-func serve(o *serveOptions, signals <-chan os.Signal, stderr io.Writer) error {
+func serve(o *serveOptions, signals <-chan os.Signal, stderr *logQueue) error {
 	if err := o.budget.check(o.memory, o.config().Limits.ControlMemory); err != nil {
 		return err
 	}
-	d := &daemon{options: o, log: newLogger(stderr, o.logFormat, o.logLevel), ready: newReadiness()}
+	d := &daemon{options: o, stderr: stderr, log: newLogger(stderr, o.logFormat, o.logLevel), ready: newReadiness()}
 	err := d.start()
 	if err == nil {
 		err = d.run(signals)
@@ -76,7 +80,7 @@ func (d *daemon) start() error {
 		d.log.Warn("descriptor limit is not raised", "error", err)
 	}
 	degradations := probeDegradations(o, descriptors)
-	m := newMetrics(degradations, o.budget)
+	m := newMetrics(degradations, o.budget, d.stderr.droppedLines)
 	config := o.config()
 	config.Logger = d.log
 	config.OnAttach = m.attached
@@ -166,13 +170,14 @@ func (d *daemon) run(signals <-chan os.Signal) error {
 	case s := <-signals:
 		d.ready.add(reasonDraining)
 		d.server.StartDraining()
-		d.drain(s, signals)
-		return nil
+		return d.drain(s, signals)
 	}
 }
 
-// drain waits for partitions to end, for a time or until the next signal.
-func (d *daemon) drain(first os.Signal, signals <-chan os.Signal) {
+// drain waits for partitions to end, for a time or until SIGTERM or SIGINT comes
+// again. It returns a droppedError if some did not. A terminal that closes may send
+// SIGHUP more than once, so that hurries nothing.
+func (d *daemon) drain(first os.Signal, signals <-chan os.Signal) error {
 	held := len(d.server.Snapshot().Partitions)
 	d.log.Info("draining", "signal", first.String(), "partitions", held, "timeout", shortDuration(d.options.drainTimeout))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.options.drainTimeout,
@@ -183,19 +188,56 @@ func (d *daemon) drain(first os.Signal, signals <-chan os.Signal) {
 	defer listening.Wait()
 	defer stopNow(nil)
 	listening.Go(func() {
-		select {
-		case s := <-signals:
-			stopNow(fmt.Errorf("a second signal came: %s", s))
-		case <-ctx.Done():
+		for {
+			select {
+			case s := <-signals:
+				if s == unix.SIGHUP {
+					continue
+				}
+				stopNow(fmt.Errorf("a second signal came: %s", s))
+			case <-ctx.Done():
+			}
+			return
 		}
 	})
 	start := time.Now()
 	if err := d.server.Drain(ctx); err != nil {
-		d.log.Warn("stopping with partitions", "error", err, "partitions", len(d.server.Snapshot().Partitions))
-		return
+		partitions := d.server.Snapshot().Partitions
+		dropped := &droppedError{partitions: notConsumed(partitions), cause: err}
+		d.log.Warn("stopping with partitions", "error", err, "partitions", len(partitions), "not_consumed", dropped.partitions)
+		if dropped.partitions == 0 {
+			return nil // what is left was read, or had failed
+		}
+		return dropped
 	}
 	d.log.Info("drained", "after", shortDuration(time.Since(start).Round(time.Millisecond)))
+	return nil
 }
+
+// notConsumed counts the partitions that are still produced or wait for consumers.
+func notConsumed(partitions []shuffle.PartitionInfo) (n int) {
+	for state := shuffle.PartitionCreated; state < shuffle.PartitionConsumed; state++ {
+		for i := range partitions {
+			if partitions[i].State == state.String() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A droppedError says that the daemon stopped before its partitions had ended.
+type droppedError struct {
+	partitions int
+	cause      error // of the end of waiting
+}
+
+func (e *droppedError) Error() string {
+	return fmt.Sprintf("stopped with %d partitions that are not consumed to their end: pairs that are attached go on, nobody else can read them: %v",
+		e.partitions, e.cause)
+}
+
+func (e *droppedError) Unwrap() error { return e.cause }
 
 // stop closes what was started. The socket goes before the server, so that no
 // new client meets one that is ending.

@@ -126,8 +126,8 @@ func (o *serveOptions) settings() settings {
 		{name: "log-level", group: "Operation", arg: "LEVEL", value: choiceValue{&o.logLevel, []string{"debug", "info", "warn", "error"}},
 			help: "Least severe lines to write: debug, info, warn or error."},
 		{name: "drain-timeout", group: "Operation", arg: "TIME", value: durationValue{&o.drainTimeout, 0, 24 * time.Hour},
-			help: "How long, after the first SIGTERM or SIGINT, partitions may take to end while nothing new is accepted. " +
-				"A second signal stops at once."},
+			help: "How long, after the first SIGTERM, SIGINT or SIGHUP, partitions may take to end while nothing new is accepted. " +
+				"A further SIGTERM or SIGINT stops at once."},
 		{name: "print-config", group: "Operation", value: boolValue{&o.printConfig}, flagOnly: true,
 			help: "Print each setting with its value and where it came from, and exit."},
 	}
@@ -187,7 +187,11 @@ brackets, else from the default. Unknown names are errors in both.
 	fmt.Fprint(w, `
 Signals:
   SIGTERM, SIGINT   take nothing new, wait for partitions to end, stop; twice: stop at once
+  SIGHUP            as the first SIGTERM, more of them change nothing; ignored under nohup.
+                    No setting is read again: start another daemon for that
+  SIGQUIT           write the stacks of all goroutines, end at once with exit code 2
   SIGKILL           attached workers go on; the next daemon starts cleanly on the same socket
+  SIGUSR1, SIGUSR2, SIGPIPE   nothing
 
 Examples:
   shuffled serve
@@ -196,6 +200,8 @@ Examples:
   shuffled serve -socket-group workers -allowed-gids 2000
   SHUFFLED_MEMORY=8GiB shuffled serve -print-config
 
-Exit code: 0 stopped by a signal, 1 could not start or go on, 2 bad settings.
+Exit code: 0 stopped by a signal, all partitions had ended; 1 could not start or
+go on; 2 bad settings; 3 stopped by a signal with partitions that were not
+consumed, the last line says how many.
 `)
 }

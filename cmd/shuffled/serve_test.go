@@ -252,10 +252,34 @@ func TestDrainEndsAtItsTimeout(t *testing.T) {
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 	require.NoError(t, err)
 	d.Signal(unix.SIGTERM)
-	require.Zero(t, d.Wait())
+	require.Equal(t, exitDropped, d.Wait())
+	require.Contains(t, d.LogText(), "stopped with 1 partitions that are not consumed to their end")
 	line := d.FindLog("stopping with partitions")
 	require.Equal(t, 1.0, line["partitions"])
+	require.Equal(t, 1.0, line["not_consumed"])
 	require.Contains(t, line["error"], "-drain-timeout of 10ms has passed")
+	require.NoError(t, p.Close())
+}
+
+func TestDrainThatLeavesOnlyWhatWasReadSucceeds(t *testing.T) {
+	d := start(t, "-drain-timeout", "10ms", "-isolation", "strict") // holds what somebody maps
+	c := dial(t, d)
+	id := shuffle.NewPartitionID()
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1})
+	require.NoError(t, err)
+	gate := oneInput(t, c, id)
+	write(t, p, "read")
+	for rec, err := range reader.Records(testContext(t), gate, shuffle.Strings{}) {
+		require.NoError(t, err)
+		require.Equal(t, "read", rec)
+	}
+	require.NoError(t, gate.Close())
+	eventually(t, "the partition is consumed", func() bool {
+		return d.Metrics()[`shuffled_partitions{state="consumed",type="PIPELINED_BOUNDED"}`] == 1
+	})
+	d.Signal(unix.SIGTERM) // the producer still has its memory
+	require.Zero(t, d.Wait(), d.LogText())
+	require.Equal(t, 0.0, d.FindLog("stopping with partitions")["not_consumed"])
 	require.NoError(t, p.Close())
 }
 
@@ -267,7 +291,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	d.Signal(unix.SIGTERM)
 	d.WaitForLog("draining")
 	d.Signal(unix.SIGINT)
-	require.Zero(t, d.Wait())
+	require.Equal(t, exitDropped, d.Wait())
 	require.Contains(t, d.FindLog("stopping with partitions")["error"], "second signal")
 	eventually(t, "the client hears of the end", func() bool {
 		_, err := c.List(testContext(t))
