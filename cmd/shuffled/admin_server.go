@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -15,12 +17,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const (
+	// maxScrapes is how many answers to /metrics are made at once; to more of them
+	// the answer is 503. Prometheus comes in pairs.
+	maxScrapes = 4
+	// scrapeTimeout is how long one may take.
+	scrapeTimeout = 10 * time.Second
+	// answerTimeout is how long it may take to read and to answer a request, and for
+	// the client to take the answer. To profiles it adds what they are asked to take.
+	answerTimeout = 15 * time.Second
+)
+
 // An adminServer answers operators and their monitoring over HTTP: /metrics,
-// /healthz, /readyz and /debug/pprof.
+// /healthz, /readyz and, if that is wanted, /debug/pprof. Whoever can connect may
+// ask, so all of it is bounded.
 type adminServer struct {
-	listener net.Listener
-	server   *http.Server
-	done     chan struct{}
+	connections *adminConnections
+	server      *http.Server
+	done        chan struct{}
 }
 
 // listenAdmin takes the address, so that a port in use is known at start. The
@@ -43,9 +57,11 @@ func listenAdmin(address string) (net.Listener, error) {
 }
 
 // startAdmin serves until close.
-func startAdmin(listener net.Listener, metrics prometheus.Gatherer, ready *readiness) *adminServer {
+func startAdmin(listener net.Listener, metrics prometheus.Gatherer, ready *readiness, profiles bool) *adminServer {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout,
+	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if reasons := ready.pending(); len(reasons) > 0 {
@@ -54,29 +70,37 @@ func startAdmin(listener net.Listener, metrics prometheus.Gatherer, ready *readi
 		}
 		writeText(w, http.StatusOK, "ok")
 	})
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	if profiles {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	connections := newAdminConnections(listener)
 	a := &adminServer{
-		listener: listener,
+		connections: connections,
 		server: &http.Server{
 			Handler:           mux,
 			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      2 * time.Minute, // profiles take as long as they are asked to
+			ReadTimeout:       answerTimeout,
+			WriteTimeout:      answerTimeout,
 			IdleTimeout:       time.Minute,
 			MaxHeaderBytes:    16 << 10,
+			ConnState:         connections.note,
+			ErrorLog:          log.New(io.Discard, "", 0), // of clients that are no such
 		},
 		done: make(chan struct{}),
 	}
 	go func() {
 		defer close(a.done)
-		_ = a.server.Serve(listener) // http.ErrServerClosed
+		_ = a.server.Serve(connections) // http.ErrServerClosed
 	}()
 	return a
 }
+
+// address is where it listens.
+func (a *adminServer) address() net.Addr { return a.connections.Addr() }
 
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

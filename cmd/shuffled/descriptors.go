@@ -23,9 +23,9 @@ func raiseDescriptorLimit() (uint64, error) {
 	return limit.Max, nil
 }
 
-// reservedDescriptors are kept for what is no client's: monitoring, profiles,
-// and descriptors on their way to a client.
-const reservedDescriptors = 64
+// reservedDescriptors are kept for what is no client's: HTTP connections, files of
+// the daemon, and descriptors on their way to a client.
+const reservedDescriptors = maxAdminConnections + 64
 
 // clientDescriptors returns how many of all descriptors clients may take.
 func clientDescriptors(all uint64) int {

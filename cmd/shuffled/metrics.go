@@ -69,6 +69,13 @@ func (m *metrics) watch(server interface{ Snapshot() ipc.Snapshot }) {
 	m.registry.MustRegister(snapshotCollector{server.Snapshot})
 }
 
+// watchAdmin adds what the HTTP server counts.
+func (m *metrics) watchAdmin(connections *adminConnections) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "shuffled_http_connections_closed_total", Help: "HTTP connections that were closed to let others in.",
+	}, func() float64 { return float64(connections.closed.Load()) }))
+}
+
 // A snapshotCollector makes metrics of a server's snapshot at each scrape.
 type snapshotCollector struct {
 	snapshot func() ipc.Snapshot

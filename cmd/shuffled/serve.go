@@ -103,7 +103,8 @@ func (d *daemon) start() error {
 		if err != nil {
 			return err
 		}
-		d.admin = startAdmin(listener, m.registry, d.ready)
+		d.admin = startAdmin(listener, m.registry, d.ready, o.pprof)
+		m.watchAdmin(d.admin.connections)
 	}
 	d.logStart(descriptors, degradations)
 	return nil
@@ -130,7 +131,7 @@ func (d *daemon) logStart(descriptors uint64, degradations []degradation) {
 		"machine_memory", units.ShortSize(o.budget.ram),
 	}
 	if d.admin != nil {
-		attrs = append(attrs, "metrics_address", d.admin.listener.Addr().String())
+		attrs = append(attrs, "metrics_address", d.admin.address().String())
 	}
 	d.log.Info("shuffled starts", attrs...)
 	for _, g := range degradations {
@@ -138,8 +139,8 @@ func (d *daemon) logStart(descriptors uint64, degradations []degradation) {
 			d.log.Warn("degraded", "reason", g.reason, "detail", g.detail)
 		}
 	}
-	if d.admin != nil && !isLoopback(d.admin.listener.Addr()) {
-		d.log.Warn("metrics and profiles can be read from other hosts", "metrics_address", d.admin.listener.Addr().String())
+	if d.admin != nil && !isLoopback(d.admin.address()) {
+		d.log.Warn("metrics can be read from other hosts", "metrics_address", d.admin.address().String(), "pprof", o.pprof)
 	}
 }
 

@@ -27,6 +27,7 @@ type serveOptions struct {
 	retention time.Duration
 
 	metricsAddress string
+	pprof          bool
 	logFormat      string
 	logLevel       string
 	drainTimeout   time.Duration
@@ -120,7 +121,10 @@ func (o *serveOptions) settings() settings {
 			defaultHelp: "0, which is no limit but -memory"},
 
 		{name: "metrics-address", group: "Operation", arg: "HOST:PORT", value: (*tcpAddress)(&o.metricsAddress),
-			help: `Where to serve /metrics, /healthz, /readyz and /debug/pprof over HTTP; "" is nowhere, port 0 a free one, which the log names.`},
+			help: `Where to serve /metrics, /healthz and /readyz over HTTP, to whoever can connect; "" is nowhere, port 0 a free one, which the log names. ` +
+				"At most " + fmt.Sprint(maxAdminConnections) + " connections: one more closes the one that has been idle for longest."},
+		{name: "pprof", group: "Operation", value: boolValue{&o.pprof},
+			help: "Serve /debug/pprof there too: profiles of the daemon, which cost it time and show its command line to whoever can connect."},
 		{name: "log-format", group: "Operation", arg: "FORMAT", value: choiceValue{&o.logFormat, []string{"text", "json"}},
 			help: "How log lines are written to standard error: text or json."},
 		{name: "log-level", group: "Operation", arg: "LEVEL", value: choiceValue{&o.logLevel, []string{"debug", "info", "warn", "error"}},

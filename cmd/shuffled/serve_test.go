@@ -383,7 +383,7 @@ func TestMetricsCanBeOff(t *testing.T) {
 
 func TestMetricsOpenToOtherHostsAreWarnedOf(t *testing.T) {
 	d := start(t, "-metrics-address", "0.0.0.0:0")
-	require.NotNil(t, d.FindLog("metrics and profiles can be read from other hosts"))
+	require.NotNil(t, d.FindLog("metrics can be read from other hosts"))
 }
 
 func TestLogLevelHidesLesserLines(t *testing.T) {
@@ -405,6 +405,15 @@ func TestProfilesAreServed(t *testing.T) {
 	require.Contains(t, body, "goroutine profile: total")
 	status, _ = d.Get("/nothing")
 	require.Equal(t, http.StatusNotFound, status)
+}
+
+func TestProfilesAreOffUnlessAskedFor(t *testing.T) {
+	require.False(t, newServeOptions().pprof)
+	d := start(t, "-pprof=false")
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1"} {
+		status, _ := d.Get(path)
+		require.Equal(t, http.StatusNotFound, status, path)
+	}
 }
 
 func TestDaemonOutlivesTheReaderOfItsLog(t *testing.T) {

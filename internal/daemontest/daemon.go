@@ -35,7 +35,7 @@ type Options struct {
 	// Socket is where it listens; in a new directory by default.
 	Socket string
 	// Args follow what the test needs: socket, a free metrics port, a log in JSON,
-	// 64 MiB of memory.
+	// profiles for reports of a hang, 64 MiB of memory.
 	Args []string
 }
 
@@ -91,7 +91,7 @@ func (o *Options) command(t testing.TB) *exec.Cmd {
 	if o.Socket == "" {
 		o.Socket = SocketPath(t)
 	}
-	args := []string{"serve", "-socket", o.Socket, "-metrics-address", "127.0.0.1:0", "-log-format", "json", "-memory", "64MiB"}
+	args := []string{"serve", "-socket", o.Socket, "-metrics-address", "127.0.0.1:0", "-pprof", "-log-format", "json", "-memory", "64MiB"}
 	command := exec.Command(o.Program, append(args, o.Args...)...)
 	command.Env = Environ(o.Env...)
 	command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
