@@ -104,7 +104,7 @@ func TestPartitionIsReadByWhomItsCreatorAllows(t *testing.T) {
 		if test.allowed {
 			inputs = gateOf(s.ID, map[*Client]int{stranger: 0, producer: 1, root: 2}[test.who])
 		}
-		inputs.Inputs[0].Token = test.token
+		inputs.Inputs[0].Token, inputs.Inputs[0].Owner = test.token, new(uint32(2000))
 		inputs.Timeout = time.Millisecond
 		gate, err := test.who.OpenGate(testContext(t), inputs)
 		require.NoError(t, err)
@@ -117,5 +117,6 @@ func TestPartitionIsReadByWhomItsCreatorAllows(t *testing.T) {
 		require.NoError(t, gate.Close())
 	}
 	require.NoError(t, p.Close())
+	require.EqualValues(t, 3, d.Snapshot().Rejects["access_denied"], "an inspection and two inputs")
 	d.requireIdle(t)
 }

@@ -33,17 +33,27 @@ type outcome struct {
 	succeeded func(*controlpb.ServerMessage)
 	// undo is called after it if the caller has gone meanwhile.
 	undo func(*controlpb.ServerMessage)
+	// settled is called last, whatever the answer, also without one.
+	settled func()
+}
+
+func (p *call) settled() {
+	if p.outcome != nil && p.outcome.settled != nil {
+		p.outcome.settled()
+	}
 }
 
 // call sends a request and waits for its answer. An answer that is an error
 // comes as one. o may be nil.
 func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outcome) (reply, error) {
+	p := &call{answer: make(chan reply, 1), outcome: o}
 	if err := ctxerr.Of(ctx); err != nil {
+		p.settled()
 		return reply{}, err
 	}
-	p := &call{answer: make(chan reply, 1), outcome: o}
 	id, err := c.start(p, msg)
 	if err != nil {
+		p.settled()
 		return reply{}, err
 	}
 	select {
@@ -70,9 +80,9 @@ func during(action string, err error) error {
 // start registers a call and sends its request.
 func (c *Client) start(p *call, msg *controlpb.ClientMessage) (id uint64, err error) {
 	c.mu.Lock()
-	if c.lost != nil {
-		defer c.mu.Unlock()
-		return 0, c.lost
+	if err := c.unusable(); err != nil {
+		c.mu.Unlock()
+		return 0, err
 	}
 	c.nextID++
 	id = c.nextID
@@ -89,6 +99,18 @@ func (c *Client) start(p *call, msg *controlpb.ClientMessage) (id uint64, err er
 	delete(c.calls, id)
 	return 0, err
 }
+
+// unusable returns why nothing can be asked of the daemon, or nil. The lock is
+// held.
+func (c *Client) unusable() error {
+	if c.closed {
+		return errClientClosed
+	}
+	return c.lost
+}
+
+// errClientClosed is what calls return after Close, whatever came before it.
+var errClientClosed = fmt.Errorf("client: %w", shuffle.ErrClosed)
 
 // abandon leaves a call to undo what it causes. It reports false if the answer
 // has been taken already.
@@ -120,6 +142,7 @@ func (c *Client) answer(a *arrival) {
 		a.drop()
 		return
 	}
+	defer p.settled()
 	if err := ipc.DecodeError(msg.GetError()); err != nil {
 		a.drop()
 		p.answer <- reply{err: err}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,8 +78,9 @@ type Client struct {
 	calls      map[uint64]*call
 	partitions map[uint64]*remotePartition // by epoch
 	gates      map[uint64]*remoteGate
-	refused    error // what the daemon said about the connection
-	lost       error // why there is no connection any more
+	undoing    map[shuffle.PartitionID]chan struct{} // creations that were given up, until they are taken back
+	refused    error                                 // what the daemon said about the connection
+	lost       error                                 // why there is no connection any more
 	closed     bool
 }
 
@@ -115,7 +118,7 @@ func New(ctx context.Context, conn *ipc.Conn, opts ...Option) (*Client, error) {
 func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() error) (*Client, error) {
 	c := &Client{
 		conn: conn, outbox: ipc.NewOutbox(conn, outboxLimit), log: o.log, cleanup: cleanup,
-		calls: make(map[uint64]*call), partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
+		calls: make(map[uint64]*call), undoing: make(map[shuffle.PartitionID]chan struct{}), partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
 	}
 	conn.KeepSpareDescriptors()
 	c.inbox.init()
@@ -156,14 +159,14 @@ func (c *Client) Daemon() Daemon { return c.daemon }
 // Close ends the connection. Close partitions and gates first: to the daemon,
 // the end of the connection is the end of everything that is still open, and
 // what is unfinished counts as lost. Gates and partitions that are open
-// nevertheless behave as after the loss of the daemon, and must still be closed
-// to give their memory back. Calls that are under way return shuffle.ErrClosed,
-// as does a second Close.
+// nevertheless return shuffle.ErrClosed from then on, also from calls that are
+// under way, and must still be closed to give their memory back. Calls of the
+// client return shuffle.ErrClosed, as does a second Close.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return fmt.Errorf("client: %w", shuffle.ErrClosed)
+		return errClientClosed
 	}
 	c.closed = true
 	c.mu.Unlock()
@@ -174,6 +177,7 @@ func (c *Client) Close() error {
 	defer cancel()
 	_ = c.outbox.Shutdown(ctx)
 	c.tasks.Wait()
+	c.sever("its client was closed", shuffle.ErrClosed)
 	if c.cleanup != nil {
 		return c.cleanup()
 	}
@@ -213,7 +217,7 @@ func (c *Client) disconnected(cause error) {
 	c.mu.Lock()
 	switch {
 	case c.closed:
-		c.lost = fmt.Errorf("client: %w", shuffle.ErrClosed)
+		c.lost = errClientClosed
 	case c.refused != nil:
 		c.lost = fmt.Errorf("%w: %w", shuffle.ErrDaemonLost, c.refused)
 	case errors.Is(cause, io.EOF):
@@ -226,28 +230,41 @@ func (c *Client) disconnected(cause error) {
 	c.mu.Unlock()
 	for _, call := range calls {
 		call.answer <- reply{err: lost}
+		call.settled()
 	}
 	c.inbox.put(func() { c.daemonLost(lost) })
 	c.inbox.close()
 }
 
 func (c *Client) daemonLost(err error) {
-	c.mu.Lock()
-	partitions := make([]*remotePartition, 0, len(c.partitions))
-	for _, p := range c.partitions {
-		partitions = append(partitions, p)
-	}
-	gates := make([]*remoteGate, 0, len(c.gates))
-	for _, g := range c.gates {
-		gates = append(gates, g)
-	}
-	c.mu.Unlock()
+	partitions, gates := c.stillOpen()
 	for _, p := range partitions {
 		p.daemonLost(err)
 	}
 	for _, g := range gates {
 		g.gate.SetDaemonLost(err)
 	}
+}
+
+// sever ends partitions and gates that outlive the client. To the daemon they are
+// gone: the others of each exchange are told so, and may use its memory anew.
+func (c *Client) sever(why string, sentinel error) {
+	partitions, gates := c.stillOpen()
+	for _, p := range partitions {
+		p.tell(func(rp *shuffle.ResultPartition) {
+			spec := rp.Spec()
+			rp.EndedByHost(fmt.Errorf("partition %s: %s: %w", spec.Label(), why, sentinel))
+		})
+	}
+	for _, g := range gates {
+		g.gate.Sever(fmt.Errorf("input gate: %s: %w", why, sentinel))
+	}
+}
+
+func (c *Client) stillOpen() (partitions []*remotePartition, gates []*remoteGate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.partitions)), slices.Collect(maps.Values(c.gates))
 }
 
 // post sends a message that has no answer. Without a connection it is dropped:

@@ -21,8 +21,8 @@ const inputsPerMessage = 1000
 // each channel delivers once its partition is there. What becomes of an input
 // that cannot be read comes from the gate's Next: shuffle.ErrPartitionNotFound
 // after the spec's timeout, ErrPartitionReleased, ErrPartitionExpired,
-// ErrPartitionFailed, ErrProducerLost, ErrAlreadyConsumed. The caller must Close
-// the gate.
+// ErrPartitionFailed, ErrProducerLost, ErrFenced, ErrAlreadyConsumed; what is about
+// an attempt is a *shuffle.AttemptError. The caller must Close the gate.
 //
 // Errors: shuffle.ErrInvalidArgument for a spec outside its range,
 // ErrQuotaExceeded by a limit, which the message names.
@@ -97,8 +97,8 @@ func (g *remoteGate) open(channels int, answer reply) error {
 	c := g.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lost != nil {
-		return c.lost
+	if err := c.unusable(); err != nil {
+		return err
 	}
 	c.gates[g.id] = g
 	return nil
@@ -108,7 +108,10 @@ func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []reader.I
 	m := &controlpb.AddInputs{GateId: g.id, FirstChannel: uint32(first), TimeoutMs: uint64((timeout + time.Millisecond - 1) / time.Millisecond)}
 	for i := range inputs {
 		in := &inputs[i]
-		m.Inputs = append(m.Inputs, &controlpb.Input{PartitionId: in.Partition[:], Subpartition: uint32(in.Subpartition), Token: in.Token})
+		m.Inputs = append(m.Inputs, &controlpb.Input{
+			PartitionId: in.Partition[:], Subpartition: uint32(in.Subpartition), Token: in.Token,
+			OwnerUid: in.Owner, MinAttempt: in.MinAttempt, ExactAttempt: in.ExactAttempt,
+		})
 	}
 	answer, err := g.client.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_AddInputs{AddInputs: m}}, nil)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 func (c *Client) List(ctx context.Context) ([]shuffle.PartitionInfo, error) {
 	var (
 		rows  []shuffle.PartitionInfo
-		after []byte
+		after = &controlpb.ListPartitions{}
 	)
 	for {
 		answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ListPartitions{
-			ListPartitions: &controlpb.ListPartitions{After: after},
+			ListPartitions: after,
 		}}, nil)
 		if err != nil {
 			return nil, fmt.Errorf("list partitions: %w", err)
@@ -36,20 +36,45 @@ func (c *Client) List(ctx context.Context) ([]shuffle.PartitionInfo, error) {
 		if !page.GetMore() || len(page.GetPartitions()) == 0 {
 			return rows, nil
 		}
-		after = rows[len(rows)-1].ID[:]
+		last := &rows[len(rows)-1]
+		after = &controlpb.ListPartitions{After: last.ID[:], AfterOwner: &last.Producer.UID}
 	}
 }
 
-// Inspect returns what the daemon knows of a partition, with a row for each of
-// its first 1024 subpartitions. Without one that this user may read it returns
-// shuffle.ErrPartitionNotFound, or what became of it.
+// Inspect returns what the daemon knows of a partition of this user, or else of the
+// only one of that id that this user may read, with a row for each of its first
+// 1024 subpartitions. Without one it returns shuffle.ErrPartitionNotFound, or what
+// became of it; if there are several, ErrInvalidArgument: see InspectOf.
 func (c *Client) Inspect(ctx context.Context, id shuffle.PartitionID) (shuffle.PartitionInfo, error) {
-	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_InspectPartition{
-		InspectPartition: &controlpb.InspectPartition{PartitionId: id[:]},
-	}}, nil)
+	return c.inspect(ctx, &controlpb.InspectPartition{PartitionId: id[:]})
+}
+
+// InspectOf is Inspect of the partition of a certain user.
+func (c *Client) InspectOf(ctx context.Context, id shuffle.PartitionID, owner uint32) (shuffle.PartitionInfo, error) {
+	return c.inspect(ctx, &controlpb.InspectPartition{PartitionId: id[:], OwnerUid: &owner})
+}
+
+func (c *Client) inspect(ctx context.Context, m *controlpb.InspectPartition) (shuffle.PartitionInfo, error) {
+	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_InspectPartition{InspectPartition: m}}, nil)
 	if err != nil {
-		return shuffle.PartitionInfo{}, during("inspect partition "+id.String(), err)
+		return shuffle.PartitionInfo{}, during(fmt.Sprintf("inspect partition %x", m.GetPartitionId()), err)
 	}
 	answer.drop()
 	return ipc.DecodePartitionInfo(answer.msg.GetPartitionInfo())
+}
+
+// NextAttempt returns the lowest attempt of a partition of this user that can be
+// created: 0 if the daemon knows of none, and one more than the newest that is
+// there or has ended. To create it ends the attempt that is still produced, if
+// there is one. Who else asks meanwhile gets the same number, and only one of them
+// can create it. After shuffle.MaxAttempt there is none: the error is
+// shuffle.ErrFenced.
+func (c *Client) NextAttempt(ctx context.Context, id shuffle.PartitionID) (uint32, error) {
+	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_NextAttempt{
+		NextAttempt: &controlpb.NextAttempt{PartitionId: id[:]},
+	}}, nil)
+	if err != nil {
+		return 0, during("next attempt of partition "+id.String(), err)
+	}
+	return answer.msg.GetNextAttemptReply().GetAttempt(), nil
 }

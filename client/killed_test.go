@@ -40,6 +40,10 @@ func runChild(role string) {
 		fail(err)
 	}
 	switch role {
+	case "stage producer":
+		if err := runStageProducer(ctx, c, id); err != nil {
+			fail(err)
+		}
 	case "producer":
 		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1})
 		if err != nil {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -206,9 +207,54 @@ func TestClosingTheClientFirstLeavesGateAndPartitionToClose(t *testing.T) {
 	require.Equal(t, string(framed("x")), string(b.Bytes()))
 	require.NoError(t, b.Release())
 	require.NotZero(t, memseg.LiveMappings())
+	for name, call := range map[string]func() error{
+		"emit":    func() error { return p.EmitRecord(testContext(t), framed("x"), 0) },
+		"finish":  func() error { return p.Finish(testContext(t)) },
+		"fail":    func() error { return p.Fail(testContext(t), io.ErrUnexpectedEOF) },
+		"release": func() error { return p.Release(testContext(t)) },
+		"next":    func() error { _, err := gate.Next(testContext(t)); return err },
+		"try":     func() error { _, _, err := gate.TryNext(); return err },
+		"resume":  func() error { return gate.ResumeConsumption(0) },
+	} {
+		err := call()
+		require.ErrorIs(t, err, shuffle.ErrClosed, name)
+		require.NotErrorIs(t, err, shuffle.ErrDaemonLost, name)
+		require.ErrorContains(t, err, "client", name)
+	}
 	require.NoError(t, gate.Close())
 	require.NoError(t, p.Close())
 	d.requireIdle(t)
+}
+
+// Also if the daemon was lost before: the client's own end is what its user did.
+func TestAClosedClientSaysSoWhateverCameBefore(t *testing.T) {
+	d := startDaemon(t, testConfig())
+	c := d.dial(t)
+	s := spec(1)
+	p := create(t, c, s)
+	gate := openOne(t, c, s.ID, 0)
+	require.NoError(t, d.Close())
+	require.Eventually(t, func() bool {
+		_, err := c.List(testContext(t))
+		return errors.Is(err, shuffle.ErrDaemonLost)
+	}, patience, time.Millisecond)
+	waiting := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := gate.Next(testContext(t)); !errors.Is(err, shuffle.ErrDaemonLost) {
+				waiting <- err
+				return
+			}
+		}
+	}()
+	require.NoError(t, c.Close())
+	_, err := c.List(testContext(t))
+	_, createErr := c.CreatePartition(testContext(t), spec(1))
+	_, nextErr := c.NextAttempt(testContext(t), s.ID)
+	for _, err := range []error{<-waiting, err, createErr, nextErr, p.Finish(testContext(t)), c.Close()} {
+		require.ErrorIs(t, err, shuffle.ErrClosed)
+		require.NotErrorIs(t, err, shuffle.ErrDaemonLost)
+	}
 }
 
 func TestDrainWaitsForPartitionsAndRefusesNewOnes(t *testing.T) {
@@ -221,8 +267,8 @@ func TestDrainWaitsForPartitionsAndRefusesNewOnes(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, d.Drain(ended), context.Canceled)
 	_, err := c.CreatePartition(testContext(t), spec(1))
-	require.ErrorIs(t, err, shuffle.ErrClosed)
-	require.ErrorContains(t, err, "draining")
+	require.ErrorIs(t, err, shuffle.ErrDraining)
+	require.NotErrorIs(t, err, shuffle.ErrClosed)
 	late, err := c.OpenGate(testContext(t), gateOf(s.ID, 0))
 	require.NoError(t, err, "reading partitions is what ends them")
 	require.NoError(t, late.Close())

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"shuffled/internal/ctxerr"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
@@ -24,35 +25,91 @@ const maxCause = 4096
 // CreatePartition creates a result partition that this process produces. Its
 // consumers may ask for it before and after. The caller must Close it.
 //
-// Errors: shuffle.ErrInvalidArgument for a spec outside its range,
-// ErrAlreadyExists and ErrFenced for an attempt that may not be,
+// Errors: shuffle.ErrInvalidArgument for a spec outside its range;
 // ErrInsufficientBuffers, ErrNoMemory and ErrQuotaExceeded for want of memory or
-// by a limit, which the message names. When ctx ends in the middle, the attempt
-// may be spent: the next one needs a higher number.
+// by a limit, which the message names; ErrDraining while the daemon is about to
+// end. ErrAlreadyExists is returned while this attempt is there, produced or
+// finished and not consumed, or an older one that has finished (see
+// PartitionSpec.Replace); ErrFenced if this attempt has ended, or a newer one is
+// there or has ended. Which of the two is a matter of the partition's state when
+// the daemon decides; both are a *shuffle.AttemptError, whose Next can be created.
+//
+// When ctx ends in the middle, what was created is taken back, and a later call of
+// this client with the same attempt comes after that: the attempt is spent only if
+// a consumer was attached to it meanwhile. After ErrDaemonLost it may be spent.
 func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec) (*shuffle.ResultPartition, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
+	if err := c.awaitUndone(ctx, spec.ID); err != nil {
+		return nil, during("create partition "+spec.Label(), err)
+	}
 	r := &remotePartition{client: c, id: spec.ID}
+	settled := make(chan struct{})
 	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CreatePartition{
 		CreatePartition: &controlpb.CreatePartition{
 			PartitionId: spec.ID[:], Attempt: spec.Attempt, Name: spec.Name, Type: uint32(spec.Type), Subpartitions: uint32(spec.Subpartitions),
 			BuffersPerChannel: uint32(spec.BuffersPerChannel), FloatingBuffers: uint32(spec.FloatingBuffers),
 			MaxBuffersPerChannel: uint32(min(spec.MaxBuffersPerChannel, 1<<31-1)), OnConsumerLost: uint32(spec.OnConsumerLost),
 			AllowedUids: spec.AllowedUIDs, AllowedGids: spec.AllowedGIDs, Token: spec.Token,
+			Replace: spec.Replace,
 		},
-	}}, &outcome{succeeded: r.created, undo: func(*controlpb.ServerMessage) { r.giveUp() }})
+	}}, &outcome{succeeded: r.created, undo: func(*controlpb.ServerMessage) { r.giveUp() }, settled: func() { c.undone(spec.ID, settled) }})
 	if err != nil {
-		return nil, during("create partition "+spec.ID.String(), err)
+		c.undo(spec.ID, settled)
+		return nil, during("create partition "+spec.Label(), err)
 	}
 	defer answer.drop()
 	p, err := r.open(ctx, spec, answer)
 	if err != nil {
 		r.giveUp()
-		return nil, during("create partition "+spec.ID.String(), err)
+		return nil, during("create partition "+spec.Label(), err)
 	}
 	return p, nil
+}
+
+// undo takes note that a creation was given up before it was answered: another one
+// of that id has to wait until it is taken back.
+func (c *Client) undo(id shuffle.PartitionID, settled chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-settled: // it was answered
+	default:
+		c.undoing[id] = settled
+	}
+}
+
+// undone says that a creation is settled: what takes it back was sent.
+func (c *Client) undone(id shuffle.PartitionID, settled chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-settled:
+	default:
+		close(settled)
+	}
+	if c.undoing[id] == settled {
+		delete(c.undoing, id)
+	}
+}
+
+// awaitUndone waits while a creation that was given up is not taken back, so that
+// the daemon hears of that before it hears of the next one.
+func (c *Client) awaitUndone(ctx context.Context, id shuffle.PartitionID) error {
+	c.mu.Lock()
+	settled := c.undoing[id]
+	c.mu.Unlock()
+	if settled == nil {
+		return nil
+	}
+	select {
+	case <-settled:
+		return nil
+	case <-ctx.Done():
+		return ctxerr.Of(ctx)
+	}
 }
 
 // A remotePartition connects a partition of this process to the daemon. It is
@@ -87,7 +144,7 @@ func (r *remotePartition) created(msg *controlpb.ServerMessage) {
 // giveUp releases a partition that nobody has seen.
 func (r *remotePartition) giveUp() {
 	r.client.send(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{
-		ReleasePartition: &controlpb.ReleasePartition{Epoch: r.epoch},
+		ReleasePartition: &controlpb.ReleasePartition{Epoch: r.epoch, Undo: true},
 	}})
 	r.mu.Lock()
 	p := r.partition

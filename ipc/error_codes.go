@@ -43,10 +43,12 @@ var errorCodes = []struct {
 	{21, shuffle.ErrVersionMismatch},
 	{22, shuffle.ErrProtocol},
 	{23, shuffle.ErrCorruptRecord},
+	{24, shuffle.ErrDraining},
 }
 
 // A RemoteError is an error that the peer has sent. It unwraps to the sentinel
-// of package shuffle that its code stands for, if this build knows the code.
+// of package shuffle that its code stands for, if this build knows the code; with
+// a *shuffle.AttemptError before it, if it is about an attempt of a partition.
 type RemoteError struct {
 	// Code is the number on the socket, 0 for an error of no sentinel.
 	Code uint32
@@ -54,6 +56,7 @@ type RemoteError struct {
 	Message string
 
 	sentinel error
+	attempt  *shuffle.AttemptError // around sentinel, or nil
 }
 
 // Error returns the peer's message, and the code if this build does not know it.
@@ -67,8 +70,13 @@ func (e *RemoteError) Error() string {
 	return e.text("error of the peer")
 }
 
-// Unwrap returns the sentinel, or nil.
-func (e *RemoteError) Unwrap() error { return e.sentinel }
+// Unwrap returns the error about an attempt, or else the sentinel, or nil.
+func (e *RemoteError) Unwrap() error {
+	if e.attempt != nil {
+		return e.attempt
+	}
+	return e.sentinel
+}
 
 // text returns the message, or what stands in for an empty one.
 func (e *RemoteError) text(empty string) string {
@@ -92,6 +100,9 @@ func EncodeError(err error) *controlpb.Error {
 			break
 		}
 	}
+	if a := (*shuffle.AttemptError)(nil); errors.As(err, &a) {
+		encoded.AttemptError = &controlpb.AttemptError{PartitionId: a.Partition[:], Attempt: a.Attempt, NextAttempt: a.Next}
+	}
 	return encoded
 }
 
@@ -108,6 +119,10 @@ func DecodeError(encoded *controlpb.Error) error {
 			decoded.sentinel = row.sentinel
 			break
 		}
+	}
+	if a := encoded.GetAttemptError(); a != nil && decoded.sentinel != nil {
+		decoded.attempt = &shuffle.AttemptError{Attempt: a.GetAttempt(), Next: a.GetNextAttempt(), Err: decoded.sentinel}
+		copy(decoded.attempt.Partition[:], a.GetPartitionId())
 	}
 	return decoded
 }

@@ -72,7 +72,7 @@ func TestErrorCodesNeverChange(t *testing.T) {
 		12: shuffle.ErrQuotaExceeded, 13: shuffle.ErrRecordTooLarge, 14: shuffle.ErrEventTooLarge,
 		15: shuffle.ErrTooManyBuffersHeld, 16: shuffle.ErrInvalidArgument, 17: shuffle.ErrFinished, 18: shuffle.ErrClosed,
 		19: shuffle.ErrConsumerLost, 20: shuffle.ErrDaemonLost, 21: shuffle.ErrVersionMismatch, 22: shuffle.ErrProtocol,
-		23: shuffle.ErrCorruptRecord,
+		23: shuffle.ErrCorruptRecord, 24: shuffle.ErrDraining,
 	}
 	seen := map[uint32]bool{}
 	for _, row := range errorCodes {
@@ -112,6 +112,22 @@ func TestErrorsKeepIdentityAndTextAcrossTheSocket(t *testing.T) {
 		}
 		require.EqualError(t, overSocket(t, row.sentinel), row.sentinel.Error())
 		require.ErrorIs(t, overSocket(t, overSocket(t, sent)), row.sentinel, "sent on by a third")
+	}
+}
+
+func TestAnAttemptErrorCrossesTheSocketWithItsNumbers(t *testing.T) {
+	id := shuffle.NewPartitionID()
+	for _, sentinel := range []error{shuffle.ErrFenced, shuffle.ErrAlreadyExists, shuffle.ErrProducerLost} {
+		sent := fmt.Errorf("create: %w", &shuffle.AttemptError{
+			Partition: id, Attempt: shuffle.MaxAttempt - 1, Next: shuffle.MaxAttempt, Err: fmt.Errorf("partition 42: %w: try again", sentinel),
+		})
+		for _, got := range []error{overSocket(t, sent), overSocket(t, overSocket(t, sent))} {
+			require.EqualError(t, got, sent.Error())
+			require.ErrorIs(t, got, sentinel)
+			var a *shuffle.AttemptError
+			require.ErrorAs(t, got, &a)
+			require.Equal(t, shuffle.AttemptError{Partition: id, Attempt: shuffle.MaxAttempt - 1, Next: shuffle.MaxAttempt, Err: sentinel}, *a)
+		}
 	}
 }
 

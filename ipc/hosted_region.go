@@ -66,7 +66,7 @@ func (s *Server) newHostedRegion(session *session, spec shuffle.PartitionSpec) (
 	r.session.Store(session)
 	if err := r.create(); err != nil {
 		r.free(false)
-		return nil, fmt.Errorf("create partition %s: %w", spec.ID, describeShortage(err))
+		return nil, fmt.Errorf("create partition %s: %w", spec.Label(), describeShortage(err))
 	}
 	return r, nil
 }

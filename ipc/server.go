@@ -84,11 +84,11 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		config: config, started: config.Now(), log: config.Logger, pool: segments, ledger: newLedger(config.Limits),
-		partitions:  shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now}),
 		memoryCalls: calls,
 		background:  cancel, sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
 		gates: make(map[uint64]*hostedGate), hugePagesWanted: make(chan struct{}, 1),
 	}
+	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails
 	s.done.Go(func() { s.partitions.Run(ctx) })
 	s.done.Go(func() { s.retryStarved(ctx, retryPause) })
@@ -219,7 +219,7 @@ func (s *Server) Drain(ctx context.Context) error {
 
 func (s *Server) checkDraining() error {
 	if s.draining.Load() {
-		return fmt.Errorf("the daemon is draining and takes no new partitions: %w", shuffle.ErrClosed)
+		return fmt.Errorf("%w: it takes no new partitions; wait until it is back, or use another", shuffle.ErrDraining)
 	}
 	return nil
 }

@@ -239,6 +239,8 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 		return s.handleListPartitions(id, body.ListPartitions)
 	case *controlpb.ClientMessage_InspectPartition:
 		return s.handleInspectPartition(id, body.InspectPartition)
+	case *controlpb.ClientMessage_NextAttempt:
+		return s.handleNextAttempt(id, body.NextAttempt)
 	}
 	return fieldError("client_message.body", "a message that this version does not know", "one of "+versionRange(MinProtocolVersion, MaxProtocolVersion), shuffle.ErrProtocol)
 }

@@ -36,13 +36,6 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 	return nil
 }
 
-// A decodedInput is an input whose fields were checked.
-type decodedInput struct {
-	id           shuffle.PartitionID
-	subpartition int
-	token        string
-}
-
 func (s *session) handleAddInputs(id uint64, m *controlpb.AddInputs) error {
 	g := s.gates[m.GetGateId()]
 	if g == nil {
@@ -56,40 +49,52 @@ func (s *session) handleAddInputs(id uint64, m *controlpb.AddInputs) error {
 	if m.GetTimeoutMs() > limit {
 		return fieldError("add_inputs.timeout_ms", m.GetTimeoutMs(), fmt.Sprintf("at most %d", limit), shuffle.ErrInvalidArgument)
 	}
-	inputs := make([]decodedInput, count)
+	claims := make([]shuffle.SubpartitionClaim, count)
 	for i, in := range m.GetInputs() {
 		if g.channels[int(first)+i] != nil {
 			return fieldError("add_inputs.first_channel", first, fmt.Sprintf("channel %d without an input", int(first)+i), shuffle.ErrInvalidArgument)
 		}
 		var err error
-		if inputs[i], err = decodeInput(i, in); err != nil {
+		if claims[i], err = s.decodeInput(i, in); err != nil {
 			return err
 		}
 	}
 	s.acknowledge(id)
 	timeout := time.Duration(m.GetTimeoutMs()) * time.Millisecond
 	asked := s.server.config.Now().UnixNano()
-	for i, in := range inputs {
+	for i, claim := range claims {
 		c := &hostedChannel{gate: g, index: int(first) + i, asked: asked}
-		c.request = s.server.partitions.NewRequest(in.id, in.subpartition, s.who, in.token, c)
+		c.request = s.server.partitions.NewRequest(claim, c)
 		g.channels[c.index] = c
 		c.request.Start(timeout)
 	}
 	return nil
 }
 
-func decodeInput(i int, in *controlpb.Input) (decodedInput, error) {
+// decodeInput reads and checks an input. Without an owner it is of the user
+// himself: what others create under the same id is not taken for his.
+func (s *session) decodeInput(i int, in *controlpb.Input) (shuffle.SubpartitionClaim, error) {
+	invalid := func(field string, got any, want string) (shuffle.SubpartitionClaim, error) {
+		return shuffle.SubpartitionClaim{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].%s", i, field), got, want, shuffle.ErrInvalidArgument)
+	}
 	id, err := shuffle.PartitionIDFromBytes(in.GetPartitionId())
 	if err != nil {
-		return decodedInput{}, fmt.Errorf("add_inputs.inputs[%d].partition_id: %w", i, err)
+		return shuffle.SubpartitionClaim{}, fmt.Errorf("add_inputs.inputs[%d].partition_id: %w", i, err)
 	}
 	if sub := in.GetSubpartition(); sub >= shuffle.MaxSubpartitions {
-		return decodedInput{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].subpartition", i), sub, fmt.Sprintf("below %d", shuffle.MaxSubpartitions), shuffle.ErrInvalidArgument)
+		return invalid("subpartition", sub, fmt.Sprintf("below %d", shuffle.MaxSubpartitions))
 	}
 	if len(in.GetToken()) > shuffle.MaxTokenLength {
-		return decodedInput{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].token", i), fmt.Sprintf("%d bytes", len(in.GetToken())), fmt.Sprintf("at most %d", shuffle.MaxTokenLength), shuffle.ErrInvalidArgument)
+		return invalid("token", fmt.Sprintf("%d bytes", len(in.GetToken())), fmt.Sprintf("at most %d", shuffle.MaxTokenLength))
 	}
-	return decodedInput{id, int(in.GetSubpartition()), in.GetToken()}, nil
+	claim := shuffle.SubpartitionClaim{
+		Partition: id, Owner: s.who.UID, Subpartition: int(in.GetSubpartition()),
+		MinAttempt: in.GetMinAttempt(), Exact: in.GetExactAttempt(), Who: s.who, Token: in.GetToken(),
+	}
+	if in.OwnerUid != nil {
+		claim.Owner = in.GetOwnerUid()
+	}
+	return claim, nil
 }
 
 func (s *session) handleCloseChannel(m *controlpb.CloseChannel) error {

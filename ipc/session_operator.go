@@ -2,6 +2,7 @@ package ipc
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -26,9 +27,14 @@ func (s *session) handleListPartitions(requestID uint64, m *controlpb.ListPartit
 	if size == 0 {
 		size = maxListRows
 	}
-	var id shuffle.PartitionID
-	copy(id[:], after)
-	rows, more := s.server.partitions.Page(id, size, s.operator())
+	var key shuffle.PartitionKey // the least one
+	if len(after) > 0 {
+		key = shuffle.PartitionKey{ID: shuffle.PartitionID(after), Owner: math.MaxUint32}
+	}
+	if m.AfterOwner != nil {
+		key.Owner = m.GetAfterOwner()
+	}
+	rows, more := s.server.partitions.Page(key, size, s.operator())
 	list := &controlpb.PartitionList{More: more}
 	for i := range rows {
 		row := &rows[i]
@@ -57,12 +63,27 @@ func (s *session) handleInspectPartition(id uint64, m *controlpb.InspectPartitio
 	if err != nil {
 		return fmt.Errorf("inspect_partition.partition_id: %w", err)
 	}
-	row, err := s.server.partitions.Row(partition, s.operator(), maxInspectRows)
+	row, err := s.server.partitions.Row(partition, m.OwnerUid, s.operator(), maxInspectRows)
 	if err != nil {
 		return fmt.Errorf("inspect: %w", err)
 	}
 	row.Host.(*hostedRegion).fillIn(&row.PartitionInfo)
 	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: encodePartitionInfo(&row.PartitionInfo)}})
+	return nil
+}
+
+func (s *session) handleNextAttempt(id uint64, m *controlpb.NextAttempt) error {
+	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	if err != nil {
+		return fmt.Errorf("next_attempt.partition_id: %w", err)
+	}
+	attempt, err := s.server.partitions.NextAttempt(partition, s.who.UID)
+	if err != nil {
+		return err
+	}
+	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_NextAttemptReply{
+		NextAttemptReply: &controlpb.NextAttemptReply{Attempt: attempt},
+	}})
 	return nil
 }
 
@@ -75,6 +96,9 @@ func encodePartitionInfo(i *shuffle.PartitionInfo) *controlpb.PartitionInfo {
 		BackPressuredNs: uint64(i.BackPressured), ProducerPid: uint32(i.Producer.PID), ProducerUid: i.Producer.UID,
 		ProducerGid: i.Producer.GID, ProducerAttached: i.ProducerAttached, Failure: cutMessage(i.Failure),
 		CreatedUnixNano: i.Created.UnixNano(), Records: i.Records, WakeUps: i.WakeUps,
+	}
+	if !i.Ended.IsZero() {
+		m.EndedUnixNano = i.Ended.UnixNano()
 	}
 	for _, s := range i.SubpartitionInfo {
 		m.SubpartitionInfo = append(m.SubpartitionInfo, &controlpb.SubpartitionInfo{
@@ -101,6 +125,9 @@ func DecodePartitionInfo(m *controlpb.PartitionInfo) (shuffle.PartitionInfo, err
 		PoolRequired:     int(m.GetPoolRequired()), PoolMax: int(m.GetPoolMax()), PoolSize: int(m.GetPoolSize()),
 		SegmentsHeld: int(m.GetSegmentsHeld()), BytesOut: m.GetBytesOut(), BuffersOut: m.GetBuffersOut(), Records: m.GetRecords(),
 		BackPressured: time.Duration(m.GetBackPressuredNs()), WakeUps: m.GetWakeUps(),
+	}
+	if m.GetEndedUnixNano() != 0 {
+		i.Ended = time.Unix(0, m.GetEndedUnixNano())
 	}
 	for _, s := range m.GetSubpartitionInfo() {
 		i.SubpartitionInfo = append(i.SubpartitionInfo, shuffle.SubpartitionInfo{

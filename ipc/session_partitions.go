@@ -35,7 +35,7 @@ func decodeSpec(m *controlpb.CreatePartition) (shuffle.PartitionSpec, error) {
 		BuffersPerChannel: int(m.GetBuffersPerChannel()), FloatingBuffers: int(m.GetFloatingBuffers()),
 		MaxBuffersPerChannel: int(m.GetMaxBuffersPerChannel()),
 		OnConsumerLost:       shuffle.ConsumerLostPolicy(m.GetOnConsumerLost()),
-		AllowedUIDs:          m.GetAllowedUids(), AllowedGIDs: m.GetAllowedGids(), Token: m.GetToken(),
+		AllowedUIDs:          m.GetAllowedUids(), AllowedGIDs: m.GetAllowedGids(), Token: m.GetToken(), Replace: m.GetReplace(),
 	}
 	return spec, spec.Validate()
 }
@@ -46,7 +46,7 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 		return err
 	}
 	if err := s.server.checkDraining(); err != nil {
-		return fmt.Errorf("create partition %s: %w", spec.ID, err)
+		return fmt.Errorf("create partition %s: %w", spec.Label(), err)
 	}
 	r, err := s.server.newHostedRegion(s, spec)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 	fds, err := shareReadWrite(r.memfd, r.doorbell)
 	if err != nil {
 		r.free(false)
-		return fmt.Errorf("create partition %s: %w", spec.ID, describeShortage(err))
+		return fmt.Errorf("create partition %s: %w", spec.Label(), describeShortage(err))
 	}
 	hosted, err := s.server.partitions.Register(shuffle.Registration{
 		Spec: spec, Producer: s.who, Host: r, HoldWhileMapped: s.server.config.Isolation == StrictIsolation,
@@ -172,7 +172,11 @@ func (s *session) handleReleasePartition(id uint64, m *controlpb.ReleasePartitio
 	if err != nil {
 		return err
 	}
-	r.hosted.Released("by its producer")
+	if m.GetUndo() {
+		r.hosted.Undone()
+	} else {
+		r.hosted.Released("by its producer")
+	}
 	s.acknowledge(id)
 	return nil
 }

@@ -89,6 +89,7 @@ type statistics struct {
 	totals      Totals // of what has ended
 	reported    Totals // by the last snapshot
 	rejects     map[string]uint64
+	audit       auditThrottle
 	lastWarning time.Time
 }
 
@@ -147,6 +148,8 @@ var rejectReasons = []struct {
 	{"producer_lost", shuffle.ErrProducerLost},
 	{"invalid_argument", shuffle.ErrInvalidArgument},
 	{"closed", shuffle.ErrClosed},
+	{"draining", shuffle.ErrDraining},
+	{"access_denied", errAccessDenied},
 	{"other", nil},
 }
 

@@ -15,6 +15,19 @@ const DefaultInputTimeout = 10 * time.Second
 type Input struct {
 	Partition    shuffle.PartitionID
 	Subpartition int
+	// Owner is the uid whose partition is read. Nil is this process's own: a
+	// partition that another user has created under the same id is never taken for
+	// it. A user who reads those of others must name them.
+	Owner *uint32
+	// MinAttempt is the oldest attempt that is read. Older ones, whether there or
+	// ended, are passed over, and the input waits for a newer one until the gate's
+	// Timeout. A consumer that restarts after an attempt has failed sets one more
+	// than that (see shuffle.AttemptError and docs/recovery.md).
+	MinAttempt uint32
+	// ExactAttempt reads MinAttempt and no newer one: if there is one, the channel
+	// fails with shuffle.ErrFenced. It is for consumers whose own attempt has the
+	// same number, so that one left over takes nothing from its successor.
+	ExactAttempt bool
 	// Token is shown to the daemon; a partition that was created with the same
 	// one may then be read by any user.
 	Token string

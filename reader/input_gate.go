@@ -79,6 +79,7 @@ type InputGate struct {
 
 	closing    atomic.Bool
 	daemonLost atomic.Pointer[error]
+	severed    atomic.Pointer[error]
 }
 
 // NewInputGate returns a gate in region, mapped for writing, whose layout was
@@ -148,6 +149,13 @@ func (g *InputGate) SetDaemonLost(err error) {
 	})
 }
 
+// Sever makes every later call, and one that waits, return err: whoever hosts the
+// gate has given it up, so that its producers may use the memory anew.
+func (g *InputGate) Sever(err error) {
+	g.severed.CompareAndSwap(nil, &err)
+	g.leaveMail(func() {})
+}
+
 // leaveMail has f run by the reading goroutine, and wakes it. It reports false
 // once the gate is closed.
 func (g *InputGate) leaveMail(f func()) bool {
@@ -194,6 +202,9 @@ func (g *InputGate) ResumeConsumption(channel int) error {
 	if g.closing.Load() {
 		return fmt.Errorf("input gate: %w", shuffle.ErrClosed)
 	}
+	if err := g.severed.Load(); err != nil {
+		return *err
+	}
 	if channel < 0 || channel >= len(g.channels) {
 		return fmt.Errorf("resume channel %d of %d: %w", channel, len(g.channels), shuffle.ErrInvalidArgument)
 	}
@@ -222,6 +233,9 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, wait bool) (_ Bu
 	for {
 		if g.closing.Load() { // the memory may be gone
 			return BufferOrEvent{}, fmt.Errorf("input gate: %w", shuffle.ErrClosed)
+		}
+		if err := g.severed.Load(); err != nil {
+			return BufferOrEvent{}, *err
 		}
 		g.lookForNews()
 		channel, ok := g.ready.pop()

@@ -8,8 +8,9 @@ import "shuffled/internal/sentinel"
 
 // Errors about a partition that cannot be created, found or read.
 var (
-	// ErrPartitionNotFound is returned for a partition that was never created,
-	// once the request's timeout has passed.
+	// ErrPartitionNotFound is returned for a partition that was never created, or
+	// that the daemon has forgotten, once the request's timeout has passed. So is
+	// one that the user may not read.
 	ErrPartitionNotFound error = sentinel.New("partition not found")
 	// ErrPartitionReleased is returned for a partition that existed and was
 	// released: fully consumed, or released by its producer.
@@ -23,10 +24,13 @@ var (
 	// ErrProducerLost is returned when the producer's process ended without
 	// finishing, after everything it had committed was delivered.
 	ErrProducerLost error = sentinel.New("producer lost")
-	// ErrAlreadyExists is returned when a partition is created twice.
+	// ErrAlreadyExists is returned when an attempt of a partition is created that
+	// is there: it is produced, or has finished and is not consumed.
 	ErrAlreadyExists error = sentinel.New("partition already exists")
-	// ErrFenced is returned when an attempt of a partition is created that is not
-	// newer than one that has ended.
+	// ErrFenced is returned when an attempt of a partition is created that has
+	// ended, or that is older than one that is there or has ended; and to producer
+	// and consumers of an attempt whose place a newer one has taken. An
+	// AttemptError says which attempt can be created.
 	ErrFenced error = sentinel.New("attempt was fenced by a newer or ended one")
 	// ErrAlreadyConsumed is returned to a second consumer of one subpartition.
 	ErrAlreadyConsumed error = sentinel.New("subpartition can only be consumed once")
@@ -62,11 +66,15 @@ var (
 	ErrInvalidArgument error = sentinel.New("invalid argument")
 	// ErrFinished is returned by a write after Finish.
 	ErrFinished error = sentinel.New("partition already finished")
-	// ErrClosed is returned by any call after Close.
+	// ErrClosed is returned by any call after Close, of the thing itself or of the
+	// client that it belongs to.
 	ErrClosed error = sentinel.New("closed")
 	// ErrConsumerLost is returned to a producer whose consumer went away before
 	// the end, unless the partition's policy is to discard.
 	ErrConsumerLost error = sentinel.New("consumer lost")
+	// ErrDraining is returned when a partition is created while the daemon takes no
+	// new ones, since it is about to end. Partitions that are there go on.
+	ErrDraining error = sentinel.New("the daemon is draining")
 	// ErrDaemonLost is returned by new calls after the connection to the daemon
 	// has ended. Attached producers and consumers go on.
 	ErrDaemonLost error = sentinel.New("connection to the shuffle daemon lost")

@@ -2,7 +2,9 @@ package shuffle
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A PartitionHost has the memory of a hosted partition and knows its producer.
@@ -53,12 +55,14 @@ type HostedPartition struct {
 
 	// The fields below are guarded by the manager's lock.
 	state        PartitionState
-	failure      error // why it ended
+	failure      error // why it ended; its text is bounded
+	endedAt      time.Time
 	finished     bool
 	producerGone bool
 	abandoned    bool // a consumer vanished: it may still map the region
 	dropped      bool
-	users        int // subpartitions that are not given up, and the unfinished producer
+	traceless    bool // it is forgotten as if it had not been created
+	users        int  // subpartitions that are not given up, and the unfinished producer
 	attached     int
 	sub          []hostedSubpartition
 	expiry       *deadline
@@ -80,6 +84,9 @@ const (
 
 var subpartitionStates = [...]string{"idle", "attached", "consumed", "abandoned"}
 
+// key is what the partition is found by.
+func (p *HostedPartition) key() PartitionKey { return PartitionKey{p.spec.ID, p.producer.UID} }
+
 // Spec returns what the partition was registered with.
 func (p *HostedPartition) Spec() PartitionSpec { return p.spec }
 
@@ -96,10 +103,10 @@ func (p *HostedPartition) Mapped() error {
 		return p.failure
 	}
 	if p.state != PartitionCreated {
-		return fmt.Errorf("partition %s: mapped while it is %s: %w", p.spec.ID, p.state, ErrProtocol)
+		return fmt.Errorf("partition %s: mapped while it is %s: %w", p.spec.Label(), p.state, ErrProtocol)
 	}
 	p.state = PartitionRunning
-	m.serveWaiting(p.spec.ID)
+	m.serveWaiting(p.key())
 	return nil
 }
 
@@ -113,9 +120,9 @@ func (p *HostedPartition) Finished() error {
 	case p.state.hasEnded():
 		return p.failure
 	case p.state == PartitionFinished:
-		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrFinished)
+		return fmt.Errorf("partition %s: %w", p.spec.Label(), ErrFinished)
 	case p.state != PartitionRunning:
-		return fmt.Errorf("partition %s: finished while it is %s: %w", p.spec.ID, p.state, ErrProtocol)
+		return fmt.Errorf("partition %s: finished while it is %s: %w", p.spec.Label(), p.state, ErrProtocol)
 	}
 	p.state = PartitionFinished
 	p.finished = true
@@ -138,9 +145,9 @@ func (p *HostedPartition) Failed(cause string) error {
 		return nil
 	}
 	if p.finished {
-		return fmt.Errorf("partition %s: fail: %w", p.spec.ID, ErrFinished)
+		return fmt.Errorf("partition %s: fail: %w", p.spec.Label(), ErrFinished)
 	}
-	p.end(PartitionFailed, fmt.Errorf("partition %s: %w: %s", p.spec.ID, ErrPartitionFailed, cause))
+	p.end(PartitionFailed, cause)
 	return nil
 }
 
@@ -155,7 +162,7 @@ func (p *HostedPartition) Released(reason string) {
 	if p.state.hasEnded() {
 		return
 	}
-	p.end(PartitionReleased, fmt.Errorf("partition %s: %w: %s", p.spec.ID, ErrPartitionReleased, reason))
+	p.end(PartitionReleased, reason)
 }
 
 // ProducerClosed says that the producer has unmapped the partition, or is no
@@ -170,24 +177,55 @@ func (p *HostedPartition) ProducerClosed(reason string) {
 	}
 	p.producerGone = true
 	if !p.state.hasEnded() && !p.finished {
-		p.end(PartitionLost, fmt.Errorf("partition %s: %w: %s", p.spec.ID, ErrProducerLost, reason))
+		p.end(PartitionLost, reason)
 	}
 	p.dropIfUnused()
 }
 
+// Undone says that the producer takes its creation back. An attempt that nobody
+// has read then leaves no trace, so it can be created again; another one is
+// released.
+func (p *HostedPartition) Undone() {
+	m := p.manager
+	m.mu.Lock()
+	defer m.unlock()
+	if p.state.hasEnded() {
+		return
+	}
+	p.traceless = p.untouched()
+	p.end(PartitionReleased, "its producer took its creation back")
+}
+
+// untouched reports whether no subpartition ever had a consumer.
+func (p *HostedPartition) untouched() bool {
+	for i := range p.sub {
+		if p.sub[i].state != subpartitionIdle {
+			return false
+		}
+	}
+	return true
+}
+
 // end takes the partition out of the registry and tells its consumers. The
 // manager's lock is held.
-func (p *HostedPartition) end(state PartitionState, err error) {
+func (p *HostedPartition) end(state PartitionState, cause string) {
 	m := p.manager
-	wasCreated := p.state == PartitionCreated
-	p.state, p.failure = state, err
-	m.deadlines.remove(p.expiry)
-	if m.partitions[p.spec.ID] == p {
-		delete(m.partitions, p.spec.ID)
+	err := endError(&p.spec, state, cause)
+	if p.state == PartitionCreated && state == PartitionReleased {
+		p.traceless = true
 	}
-	if !wasCreated || state != PartitionReleased {
-		m.tombstones.add(&tombstone{id: p.spec.ID, attempt: p.spec.Attempt, access: p.access, err: err})
-		m.serveWaiting(p.spec.ID)
+	p.state, p.endedAt = state, m.config.Now()
+	cause = cutCause(cause)
+	p.failure = endError(&p.spec, state, cause)
+	m.deadlines.remove(p.expiry)
+	if m.partitions[p.key()] == p {
+		delete(m.partitions, p.key())
+	}
+	if !p.traceless {
+		m.tombstones.add(&tombstone{
+			key: p.key(), attempt: p.spec.Attempt, state: state, epitaph: &epitaph{p.spec.Name, cause, p.access},
+		})
+		m.serveWaiting(p.key())
 	}
 	for i := range p.sub {
 		if r := p.sub[i].request; r != nil {
@@ -200,12 +238,39 @@ func (p *HostedPartition) end(state PartitionState, err error) {
 	p.dropIfUnused()
 }
 
+// endErrors gives each end of a partition the error of whoever reads it.
+var endErrors = map[PartitionState]error{
+	PartitionConsumed: ErrPartitionReleased, PartitionFailed: ErrPartitionFailed, PartitionReleased: ErrPartitionReleased,
+	PartitionExpired: ErrPartitionExpired, PartitionLost: ErrProducerLost, PartitionFenced: ErrFenced,
+}
+
+// endError says how a partition has ended, and why.
+func endError(spec *PartitionSpec, state PartitionState, cause string) error {
+	return &AttemptError{
+		Partition: spec.ID, Attempt: spec.Attempt, Next: nextAttempt(spec.Attempt),
+		Err: fmt.Errorf("partition %s, attempt %d: %w: %s", spec.Label(), spec.Attempt, endErrors[state], cause),
+	}
+}
+
+// cutCause cuts a text to what is remembered of it.
+func cutCause(cause string) string {
+	const mark = "…"
+	if len(cause) <= maxCause {
+		return cause
+	}
+	end := maxCause - len(mark)
+	for end > 0 && !utf8.RuneStart(cause[end]) {
+		end--
+	}
+	return strings.Clone(cause[:end]) + mark
+}
+
 // endIfConsumed releases the partition once it has no users.
 func (p *HostedPartition) endIfConsumed() bool {
 	if p.users > 0 || p.state.hasEnded() {
 		return false
 	}
-	p.end(PartitionConsumed, fmt.Errorf("partition %s: %w: it was consumed", p.spec.ID, ErrPartitionReleased))
+	p.end(PartitionConsumed, "it was consumed")
 	return true
 }
 
@@ -218,7 +283,7 @@ func (p *HostedPartition) expireWhenIdle() {
 	}
 	m.deadlines.remove(p.expiry)
 	p.expiry = m.addDeadline(m.config.Retention, func() {
-		p.end(PartitionExpired, fmt.Errorf("partition %s: %w: nobody read it for %v", p.spec.ID, ErrPartitionExpired, m.config.Retention))
+		p.end(PartitionExpired, fmt.Sprintf("nobody read it for %v", m.config.Retention))
 	})
 }
 
@@ -266,6 +331,7 @@ func (p *HostedPartition) info(subpartitions int) PartitionInfo {
 	info := PartitionInfo{
 		ID: p.spec.ID, Attempt: p.spec.Attempt, Name: p.spec.Name, Type: p.spec.Type, State: p.state.String(),
 		Subpartitions: len(p.sub), Created: p.created, Producer: p.producer, ProducerAttached: !p.producerGone,
+		Ended: p.endedAt,
 	}
 	if p.failure != nil {
 		info.Failure = p.failure.Error()
@@ -274,7 +340,7 @@ func (p *HostedPartition) info(subpartitions int) PartitionInfo {
 		s := &p.sub[i]
 		row := SubpartitionInfo{Index: i, State: subpartitionStates[s.state]}
 		if s.request != nil {
-			row.Consumer = s.request.who
+			row.Consumer = s.request.claim.Who
 			row.GateID, row.Channel = s.request.consumer.Place()
 		}
 		info.SubpartitionInfo = append(info.SubpartitionInfo, row)

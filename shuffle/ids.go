@@ -1,6 +1,8 @@
 package shuffle
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +12,18 @@ import (
 // A PartitionID names a result partition: 128 bits, unique over jobs and hosts.
 // The zero value is not a valid id.
 type PartitionID [16]byte
+
+// A PartitionKey is what a partition is found by: an id means something among the
+// partitions of one user only, so nobody can take another's name. Keys are ordered
+// by id, then by owner.
+type PartitionKey struct {
+	ID    PartitionID
+	Owner uint32
+}
+
+func (k PartitionKey) compare(other PartitionKey) int {
+	return cmp.Or(bytes.Compare(k.ID[:], other.ID[:]), cmp.Compare(k.Owner, other.Owner))
+}
 
 // NewPartitionID returns a random id.
 func NewPartitionID() PartitionID {
@@ -57,3 +71,6 @@ func (id PartitionID) IsZero() bool { return id == PartitionID{} }
 
 // String returns the id as 32 hex digits.
 func (id PartitionID) String() string { return hex.EncodeToString(id[:]) }
+
+// MarshalText returns the id as String does, for JSON and logs.
+func (id PartitionID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }

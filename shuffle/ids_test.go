@@ -1,6 +1,7 @@
 package shuffle_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,4 +41,11 @@ func TestPartitionIDsAreChecked(t *testing.T) {
 		_, err := shuffle.PartitionIDFromBytes(b)
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, "%d bytes", len(b))
 	}
+}
+
+func TestPartitionIDIsTheSameInJSONAndText(t *testing.T) {
+	id := shuffle.NamedPartitionID("job-42/map-3")
+	text, err := json.Marshal(map[string]any{"partition": id})
+	require.NoError(t, err)
+	require.Equal(t, `{"partition":"`+id.String()+`"}`, string(text))
 }

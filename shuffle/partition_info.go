@@ -52,8 +52,10 @@ type PartitionInfo struct {
 	State         string // a PartitionState
 	Subpartitions int
 	Created       time.Time
-	// Failure is why the partition ended, empty while it has not.
+	// Failure is why the partition ended, empty while it has not; long causes are
+	// cut. Ended is when it did.
 	Failure string
+	Ended   time.Time
 
 	// Producer is who created the partition; ProducerAttached is whether it still
 	// has it open.

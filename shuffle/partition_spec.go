@@ -2,6 +2,7 @@ package shuffle
 
 import (
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -29,11 +30,16 @@ const (
 // A PartitionSpec describes a result partition to create. The zero value of
 // every field but ID and Subpartitions is a usable default.
 type PartitionSpec struct {
-	// ID names the partition; required.
+	// ID names the partition among those of the user who creates it; required.
 	ID PartitionID
-	// Attempt counts the executions that produce this partition. An attempt can
-	// be created only if it is newer than every attempt that has ended.
+	// Attempt counts the executions that produce this partition, per user. An
+	// attempt can be created only if it is newer than every attempt of the same
+	// user that has ended. One that is newer than an attempt that is still produced
+	// takes its place: the older one ends with ErrFenced.
 	Attempt uint32
+	// Replace lets the attempt take the place of an older one also if that has
+	// finished and waits for its consumers.
+	Replace bool
 	// Name is shown to operators; at most MaxNameLength bytes of UTF-8.
 	Name string
 	// Type defaults to PipelinedBounded.
@@ -59,6 +65,15 @@ type PartitionSpec struct {
 	AllowedGIDs []uint32
 	// Token, when set, lets whoever shows it read the partition.
 	Token string
+}
+
+// Label names the partition in errors and logs: its name, if it has one, and its
+// id. A name is quoted, so whatever bytes it has are fit for a terminal.
+func (s *PartitionSpec) Label() string {
+	if s.Name == "" {
+		return s.ID.String()
+	}
+	return strconv.QuoteToGraphic(s.Name) + " (" + s.ID.String() + ")"
 }
 
 // WithDefaults returns the spec with its zero fields filled in that do not

@@ -1,12 +1,9 @@
 package shuffle
 
 import (
-	"bytes"
-	"container/heap"
 	"container/list"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -16,14 +13,21 @@ type ManagerConfig struct {
 	// Retention is how long a finished partition is kept while nobody reads it;
 	// 10 minutes by default.
 	Retention time.Duration
-	// Tombstones is how many ended partitions are remembered; 65,536 by default.
-	Tombstones int
+	// Tombstones is how many ended partitions are remembered, TombstonesPerUID how
+	// many of one user; 131,072 and a quarter of it by default, which take some 130
+	// bytes each. EpitaphBytes is what their names, causes and lists of readers may
+	// take beside; 4 MiB by default, a quarter for a user.
+	Tombstones, TombstonesPerUID int
+	EpitaphBytes                 int
+	// Refused, if set, is told of attempts to read what one may not. It is called
+	// like the methods of a PartitionHost.
+	Refused func(Refusal)
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
 }
 
 // A ResultPartitionManager is the daemon's registry: it knows every partition by
-// its id, brings consumers to it that may come before it exists, and remembers
+// its owner and its id, brings consumers to it that may come before it exists, and remembers
 // what became of the partitions that ended. It knows nothing of sockets and
 // memory: a PartitionHost has those.
 //
@@ -37,10 +41,10 @@ type ResultPartitionManager struct {
 	announcer // guards what follows
 
 	config     ManagerConfig
-	partitions map[PartitionID]*HostedPartition // by id, those that have not ended
-	all        map[*HostedPartition]struct{}    // whose memory is not given back
-	empty      chan struct{}                    // closed while all is empty
-	waiting    map[PartitionID]*list.List       // of *SubpartitionRequest, first come first
+	partitions map[PartitionKey]*HostedPartition // those that have not ended
+	all        map[*HostedPartition]struct{}     // whose memory is not given back
+	empty      chan struct{}                     // closed while all is empty
+	waiting    map[PartitionKey]*list.List       // of *SubpartitionRequest, first come first
 	tombstones tombstones
 	deadlines  deadlines
 	closed     bool
@@ -54,15 +58,24 @@ func NewResultPartitionManager(config ManagerConfig) *ResultPartitionManager {
 		config.Retention = 10 * time.Minute
 	}
 	if config.Tombstones <= 0 {
-		config.Tombstones = 1 << 16
+		config.Tombstones = 1 << 17
+	}
+	if config.TombstonesPerUID <= 0 {
+		config.TombstonesPerUID = max(1, config.Tombstones/4)
+	}
+	if config.EpitaphBytes <= 0 {
+		config.EpitaphBytes = 4 << 20
+	}
+	if config.Refused == nil {
+		config.Refused = func(Refusal) {}
 	}
 	if config.Now == nil {
 		config.Now = time.Now
 	}
 	m := &ResultPartitionManager{
-		config: config, partitions: make(map[PartitionID]*HostedPartition), all: make(map[*HostedPartition]struct{}),
-		empty: make(chan struct{}), waiting: make(map[PartitionID]*list.List),
-		tombstones: newTombstones(config.Tombstones), earlier: make(chan struct{}, 1),
+		config: config, partitions: make(map[PartitionKey]*HostedPartition), all: make(map[*HostedPartition]struct{}),
+		empty: make(chan struct{}), waiting: make(map[PartitionKey]*list.List),
+		tombstones: newTombstones(config.Tombstones, config.TombstonesPerUID, config.EpitaphBytes), earlier: make(chan struct{}, 1),
 	}
 	close(m.empty)
 	return m
@@ -83,62 +96,140 @@ type Registration struct {
 
 // Register adds a partition in the state created.
 //
-// It returns ErrAlreadyExists while there is one of that id, unless this is a
-// newer attempt of one that is not finished and of the same user: then the older
-// attempt ends as fenced. An attempt that is older than the present one, or not
-// newer than one that has ended, is ErrFenced.
+// The id is looked up among the partitions of the same user only. It returns
+// ErrAlreadyExists while that attempt is there, or an older one that has finished
+// and is not to be replaced; an older one that is still produced ends as fenced.
+// An attempt that is older than the present one, or not newer than one that has
+// ended, is ErrFenced. Both are an AttemptError.
 func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, error) {
 	m.mu.Lock()
 	defer m.unlock()
-	id, attempt := r.Spec.ID, r.Spec.Attempt
+	key, attempt := PartitionKey{r.Spec.ID, r.Producer.UID}, r.Spec.Attempt
 	if m.closed {
-		return nil, fmt.Errorf("partition %s: partition manager %w", id, ErrClosed)
+		return nil, fmt.Errorf("partition %s: partition manager %w", r.Spec.Label(), ErrClosed)
 	}
-	if stone := m.tombstones.find(id); stone != nil && attempt <= stone.attempt {
-		return nil, fmt.Errorf("partition %s: attempt %d, but attempt %d has ended (%v): %w", id, attempt, stone.attempt, stone.err, ErrFenced)
+	refuse := func(newest uint32, sentinel error, format string, args ...any) error {
+		return &AttemptError{Partition: key.ID, Attempt: attempt, Next: nextAttempt(newest), Err: fmt.Errorf("partition %s, attempt %d: %w: %s%s",
+			r.Spec.Label(), attempt, sentinel, fmt.Sprintf(format, args...), advice(newest))}
 	}
-	if present := m.partitions[id]; present != nil {
-		switch {
-		case attempt < present.spec.Attempt:
-			return nil, fmt.Errorf("partition %s: attempt %d, but attempt %d is %s: %w", id, attempt, present.spec.Attempt, present.state, ErrFenced)
-		case attempt == present.spec.Attempt || present.finished || present.producer.UID != r.Producer.UID:
-			return nil, fmt.Errorf("partition %s: attempt %d is %s: %w", id, present.spec.Attempt, present.state, ErrAlreadyExists)
+	present := m.partitions[key]
+	switch {
+	case present == nil:
+		if stone := m.tombstones.find(key); stone != nil && attempt <= stone.attempt {
+			return nil, refuse(stone.attempt, ErrFenced, "attempt %d has ended (%s)", stone.attempt, stone.state)
 		}
-		present.end(PartitionFenced, fmt.Errorf("partition %s: attempt %d: %w: attempt %d was created", id, present.spec.Attempt, ErrFenced, attempt))
+	case attempt < present.spec.Attempt:
+		return nil, refuse(present.spec.Attempt, ErrFenced, "attempt %d is %s", present.spec.Attempt, present.state)
+	case attempt == present.spec.Attempt:
+		return nil, refuse(attempt, ErrAlreadyExists, "it is %s", present.state)
+	case present.finished && !r.Spec.Replace:
+		return nil, refuse(present.spec.Attempt, ErrAlreadyExists, "attempt %d is finished and can be read; Replace takes its place", present.spec.Attempt)
 	}
 	p := &HostedPartition{
-		manager: m, spec: r.Spec, access: newAccess(r.Producer.UID, r.Spec), producer: r.Producer, host: r.Host,
+		manager: m, spec: r.Spec, access: newAccess(&r.Spec), producer: r.Producer, host: r.Host,
 		created: m.config.Now(), holdWhileMapped: r.HoldWhileMapped,
 		users: r.Spec.Subpartitions + 1, sub: make([]hostedSubpartition, r.Spec.Subpartitions),
 	}
-	m.partitions[id] = p
+	p.spec.Token = "" // access has what is needed of it
+	m.partitions[key] = p
 	if len(m.all) == 0 {
 		m.empty = make(chan struct{})
 	}
 	m.all[p] = struct{}{}
+	if present != nil {
+		// The newer one is there already, so that those who wait go on waiting.
+		present.end(PartitionFenced, fmt.Sprintf("attempt %d was created", attempt))
+	} else {
+		m.serveWaiting(key) // those for whom it is too new
+	}
 	return p, nil
+}
+
+// advice says which attempt can be created after the newest.
+func advice(newest uint32) string {
+	if next := nextAttempt(newest); next != 0 {
+		return fmt.Sprintf("; the next attempt is %d", next)
+	}
+	return "; no attempt is left, take another id"
+}
+
+// NextAttempt returns the lowest attempt of a user's partition that can be
+// created. If there is none any more, it is an AttemptError of ErrFenced.
+func (m *ResultPartitionManager) NextAttempt(id PartitionID, owner uint32) (uint32, error) {
+	m.mu.Lock()
+	defer m.unlock()
+	key := PartitionKey{id, owner}
+	newest := uint32(0)
+	if p := m.partitions[key]; p != nil {
+		newest = p.spec.Attempt
+	} else if stone := m.tombstones.find(key); stone != nil {
+		newest = stone.attempt
+	} else {
+		return 0, nil
+	}
+	next := nextAttempt(newest)
+	if next == 0 {
+		return 0, &AttemptError{Partition: id, Attempt: newest, Err: fmt.Errorf("partition %s: %w: attempt %d has been%s", id, ErrFenced, newest, advice(newest))}
+	}
+	return next, nil
 }
 
 // serve decides a request if it can be decided now. The lock is held.
 func (m *ResultPartitionManager) serve(r *SubpartitionRequest) bool {
-	if p := m.partitions[r.id]; p != nil && p.access.allows(r.who, r.token) {
-		if p.state == PartitionCreated {
+	c := &r.claim
+	if p := m.partitions[c.key()]; p != nil {
+		switch {
+		case !p.access.allows(c.Owner, c.Who, c.Token):
+			m.refuse(r, p.spec.Name)
+			return false
+		case p.spec.Attempt < c.MinAttempt:
+			return false
+		case c.Exact && p.spec.Attempt > c.MinAttempt:
+			m.fail(r, tooNew(c, &p.spec, p.state))
+			return true
+		case p.state == PartitionCreated:
 			return false
 		}
 		m.attach(r, p)
 		return true
 	}
-	if stone := m.tombstones.find(r.id); stone != nil && m.partitions[r.id] == nil && stone.access.allows(r.who, r.token) {
-		m.fail(r, stone.err)
-		return true
+	stone := m.tombstones.find(c.key())
+	switch {
+	case stone == nil || stone.attempt < c.MinAttempt:
+		return false
+	case !stone.allows(c.Who, c.Token):
+		m.refuse(r, "")
+		return false
+	case c.Exact && stone.attempt > c.MinAttempt:
+		m.fail(r, tooNew(c, &PartitionSpec{ID: c.Partition, Attempt: stone.attempt}, stone.state))
+	default:
+		m.fail(r, stone.err())
 	}
-	return false
+	return true
+}
+
+// tooNew is the error of a claim to an attempt that a newer one has replaced.
+func tooNew(c *SubpartitionClaim, newest *PartitionSpec, state PartitionState) error {
+	return &AttemptError{
+		Partition: c.Partition, Attempt: c.MinAttempt, Next: nextAttempt(newest.Attempt),
+		Err: fmt.Errorf("partition %s, attempt %d: %w: attempt %d is %s", newest.Label(), c.MinAttempt, ErrFenced, newest.Attempt, state),
+	}
+}
+
+// refuse reports, once, that a consumer may not read what is there.
+func (m *ResultPartitionManager) refuse(r *SubpartitionRequest, name string) {
+	if r.refused {
+		return
+	}
+	r.refused = true
+	refusal := Refusal{Who: r.claim.Who, Action: "read", Partition: r.claim.Partition, Name: name, Owner: r.claim.Owner}
+	m.tell(func() { m.config.Refused(refusal) })
 }
 
 // serveWaiting decides the requests that wait for a partition of which there is
 // news. The lock is held.
-func (m *ResultPartitionManager) serveWaiting(id PartitionID) {
-	waiting := m.waiting[id]
+func (m *ResultPartitionManager) serveWaiting(key PartitionKey) {
+	waiting := m.waiting[key]
 	if waiting == nil {
 		return
 	}
@@ -152,13 +243,17 @@ func (m *ResultPartitionManager) serveWaiting(id PartitionID) {
 }
 
 func (m *ResultPartitionManager) attach(r *SubpartitionRequest, p *HostedPartition) {
-	if r.subpartition < 0 || r.subpartition >= len(p.sub) {
-		m.fail(r, fmt.Errorf("partition %s: subpartition %d, want 0 to %d: %w", r.id, r.subpartition, len(p.sub)-1, ErrInvalidArgument))
+	sub := r.claim.Subpartition
+	if sub < 0 || sub >= len(p.sub) {
+		m.fail(r, fmt.Errorf("partition %s: subpartition %d, want 0 to %d: %w", p.spec.Label(), sub, len(p.sub)-1, ErrInvalidArgument))
 		return
 	}
-	s := &p.sub[r.subpartition]
+	s := &p.sub[sub]
 	if s.state != subpartitionIdle {
-		m.fail(r, fmt.Errorf("partition %s: subpartition %d is %s: %w", r.id, r.subpartition, subpartitionStates[s.state], ErrAlreadyConsumed))
+		m.fail(r, &AttemptError{
+			Partition: p.spec.ID, Attempt: p.spec.Attempt, Next: nextAttempt(p.spec.Attempt),
+			Err: fmt.Errorf("partition %s, attempt %d: subpartition %d is %s: %w", p.spec.Label(), p.spec.Attempt, sub, subpartitionStates[s.state], ErrAlreadyConsumed),
+		})
 		return
 	}
 	s.state, s.request = subpartitionAttached, r
@@ -234,99 +329,8 @@ func (m *ResultPartitionManager) Close() {
 	m.closed = true
 	for p := range m.all {
 		p.state = PartitionReleased
-		p.failure = fmt.Errorf("partition %s: partition manager %w", p.spec.ID, ErrClosed)
+		p.failure = fmt.Errorf("partition %s: partition manager %w", p.spec.Label(), ErrClosed)
 		p.drop(false)
 	}
 	clear(m.partitions)
-}
-
-// A HostedInfo is a row of the registry.
-type HostedInfo struct {
-	PartitionInfo
-	Host PartitionHost
-}
-
-// Rows returns a row for each partition that exists or whose memory is still
-// held, in no order. The host fills in what it knows.
-func (m *ResultPartitionManager) Rows() []HostedInfo {
-	m.mu.Lock()
-	defer m.unlock()
-	rows := make([]HostedInfo, 0, len(m.all))
-	for p := range m.all {
-		rows = append(rows, HostedInfo{p.info(0), p.host})
-	}
-	return rows
-}
-
-// Page returns up to limit rows with ids after one, by rising id, and whether
-// there are more: of the partitions that somebody may read, and of their newest
-// attempts.
-func (m *ResultPartitionManager) Page(after PartitionID, limit int, who Principal) (rows []HostedInfo, more bool) {
-	m.mu.Lock()
-	defer m.unlock()
-	var lowest pageHeap
-	newest := make(map[PartitionID]*HostedPartition)
-	for p := range m.all {
-		if bytes.Compare(p.spec.ID[:], after[:]) <= 0 || !p.access.allows(who, "") {
-			continue
-		}
-		if other := newest[p.spec.ID]; other != nil {
-			if p.spec.Attempt > other.spec.Attempt {
-				newest[p.spec.ID] = p
-			}
-			continue
-		}
-		if len(lowest) == limit && bytes.Compare(p.spec.ID[:], lowest[0][:]) > 0 {
-			more = true
-			continue
-		}
-		newest[p.spec.ID] = p
-		heap.Push(&lowest, p.spec.ID)
-		if len(lowest) > limit {
-			delete(newest, heap.Pop(&lowest).(PartitionID))
-			more = true
-		}
-	}
-	for _, p := range newest {
-		rows = append(rows, HostedInfo{p.info(0), p.host})
-	}
-	slices.SortFunc(rows, func(a, b HostedInfo) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	return rows, more
-}
-
-// A pageHeap has the largest id at its root.
-type pageHeap []PartitionID
-
-func (h pageHeap) Len() int           { return len(h) }
-func (h pageHeap) Less(i, j int) bool { return bytes.Compare(h[i][:], h[j][:]) > 0 }
-func (h pageHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *pageHeap) Push(x any)        { *h = append(*h, x.(PartitionID)) }
-func (h *pageHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
-// Row returns the row of the partition with an id, the newest attempt if
-// there are several, with up to subpartitions rows of its subpartitions. Without
-// one, or if who may not read it, it returns what asking for it would:
-// ErrPartitionNotFound or what became of it.
-func (m *ResultPartitionManager) Row(id PartitionID, who Principal, subpartitions int) (HostedInfo, error) {
-	m.mu.Lock()
-	defer m.unlock()
-	found := m.partitions[id]
-	if found == nil {
-		for p := range m.all {
-			if p.spec.ID == id && (found == nil || p.spec.Attempt > found.spec.Attempt) {
-				found = p
-			}
-		}
-	}
-	if found != nil && found.access.allows(who, "") {
-		return HostedInfo{found.info(subpartitions), found.host}, nil
-	}
-	if stone := m.tombstones.find(id); stone != nil && found == nil && stone.access.allows(who, "") {
-		return HostedInfo{}, stone.err
-	}
-	return HostedInfo{}, fmt.Errorf("%w: %s", ErrPartitionNotFound, id)
 }

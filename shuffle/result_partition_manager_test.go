@@ -25,7 +25,8 @@ type registry struct {
 func newRegistry(t *testing.T, tombstones int) *registry {
 	r := &registry{t: t, now: time.Unix(1000, 0)}
 	r.ResultPartitionManager = NewResultPartitionManager(ManagerConfig{
-		Retention: time.Minute, Tombstones: tombstones, Now: func() time.Time { return r.now },
+		Refused:   func(f Refusal) { r.note("refused %d to %s %s of %d", f.Who.UID, f.Action, f.Name, f.Owner) },
+		Retention: time.Minute, Tombstones: tombstones, TombstonesPerUID: tombstones, Now: func() time.Time { return r.now },
 	})
 	return r
 }
@@ -100,9 +101,13 @@ func (r *registry) register(name string, spec PartitionSpec) *HostedPartition {
 	return p
 }
 
-// request starts a request and returns it.
+// request starts a request for a partition of creator and returns it.
 func (r *registry) request(id PartitionID, subpartition int, who Principal, token string, timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
-	q := r.NewRequest(id, subpartition, who, token, c)
+	return r.claim(SubpartitionClaim{Partition: id, Owner: creator.UID, Subpartition: subpartition, Who: who, Token: token}, timeout, c)
+}
+
+func (r *registry) claim(claim SubpartitionClaim, timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
+	q := r.NewRequest(claim, c)
 	q.Start(timeout)
 	return q
 }
@@ -269,7 +274,6 @@ func TestAttemptsAreFenced(t *testing.T) {
 	second := r.register("second", attempt(2))
 	require.ErrorIs(t, tryRegister(2, creator.UID), ErrAlreadyExists)
 	require.ErrorIs(t, tryRegister(1, creator.UID), ErrFenced)
-	require.ErrorIs(t, tryRegister(3, creator.UID+1), ErrAlreadyExists, "another user cannot push it aside")
 	require.NoError(t, second.Mapped())
 	r.ask("a", 0)
 	r.heard()
@@ -317,13 +321,13 @@ func TestFailuresTellWhatBecameOfThePartition(t *testing.T) {
 	require.NoError(t, p.Failed("disk on fire"))
 	require.NoError(t, p.Failed("again"), "does nothing")
 	p.Released("does nothing")
-	_, err := r.Row(testID, creator, 0)
+	_, err := r.Row(testID, nil, creator, 0)
 	require.NoError(t, err, "its producer still has it open")
 	p.ProducerClosed("closed")
-	_, err = r.Row(testID, creator, 0)
+	_, err = r.Row(testID, nil, creator, 0)
 	require.ErrorIs(t, err, ErrPartitionFailed)
 	require.ErrorContains(t, err, "disk on fire")
-	_, err = r.Row(NewPartitionID(), creator, 0)
+	_, err = r.Row(NewPartitionID(), nil, creator, 0)
 	require.ErrorIs(t, err, ErrPartitionNotFound)
 
 	q := r.register("q", PartitionSpec{ID: testID, Attempt: 1, Subpartitions: 1})
@@ -339,20 +343,21 @@ func TestOldTombstonesAreForgotten(t *testing.T) {
 	ids := []PartitionID{NewPartitionID(), NewPartitionID(), NewPartitionID()}
 	for _, id := range []PartitionID{ids[0], ids[1], ids[0], ids[2]} {
 		attempt := uint32(0)
-		if stone := r.tombstones.find(id); stone != nil {
+		if stone := r.tombstones.find(PartitionKey{id, creator.UID}); stone != nil {
 			attempt = stone.attempt + 1
 		}
 		p := r.register("p", PartitionSpec{ID: id, Attempt: attempt, Subpartitions: 1})
 		p.ProducerClosed("killed")
 	}
 	for i, want := range []error{ErrProducerLost, ErrPartitionNotFound, ErrProducerLost} {
-		_, err := r.Row(ids[i], creator, 0)
+		_, err := r.Row(ids[i], nil, creator, 0)
 		require.ErrorIs(t, err, want, "id %d", i)
 	}
 }
 
 func TestWhoMayNotReadFindsNothing(t *testing.T) {
 	spec := testSpec(8)
+	spec.Name = "a job"
 	spec.AllowedUIDs, spec.AllowedGIDs, spec.Token = []uint32{2000}, []uint32{300}, "secret"
 	for name, test := range map[string]struct {
 		who     Principal
@@ -376,7 +381,7 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 			if test.allowed {
 				require.Equal(t, []string{"p: attach a to 0"}, r.heard())
 			} else {
-				require.Equal(t, []string{"a: not found"}, r.heard(), "as if it did not exist")
+				require.Equal(t, []string{"refused 3000 to read a job of 1000", "a: not found"}, r.heard(), "as if it did not exist")
 			}
 			p.Released("by its producer")
 			r.heard()
@@ -385,14 +390,15 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 			if test.allowed {
 				require.Equal(t, []string{"b: released"}, r.heard())
 			} else {
-				require.Equal(t, []string{"b: not found"}, r.heard(), "nor did it ever")
+				require.Equal(t, []string{"refused 3000 to read  of 1000", "b: not found"}, r.heard(), "nor did it ever")
 			}
 		})
 	}
 }
 
 func TestNoTokenIsNotTheEmptyToken(t *testing.T) {
-	require.False(t, newAccess(1, PartitionSpec{}).allows(Principal{UID: 2}, ""))
+	require.False(t, newAccess(&PartitionSpec{}).allows(1, Principal{UID: 2}, ""))
+	require.False(t, newAccess(&PartitionSpec{AllowedUIDs: []uint32{3}}).allows(1, Principal{UID: 2}, ""))
 }
 
 func TestAbortTellsBothSides(t *testing.T) {
@@ -441,7 +447,7 @@ func TestPagesHoldEveryReadablePartitionOnce(t *testing.T) {
 	slices.SortFunc(want, func(a, b PartitionID) int { return slices.Compare(a[:], b[:]) })
 	for _, limit := range []int{1, 10, 56, 57, 58} {
 		var got []PartitionID
-		var after PartitionID
+		var after PartitionKey
 		for more := true; more; {
 			var rows []HostedInfo
 			rows, more = r.Page(after, limit, creator)
@@ -450,7 +456,7 @@ func TestPagesHoldEveryReadablePartitionOnce(t *testing.T) {
 				got = append(got, row.ID)
 				require.Equal(t, "created", row.State, "the newest attempt")
 			}
-			after = got[len(got)-1]
+			after = PartitionKey{got[len(got)-1], creator.UID}
 		}
 		require.Equal(t, want, got, "limit %d", limit)
 	}
@@ -462,8 +468,9 @@ func TestRunFiresDeadlinesAndEndsWithItsContext(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); m.Run(ctx) }()
 	failed := make(chan error, 1)
-	m.NewRequest(testID, 0, creator, "", failingConsumer{make(chan error, 1)}).Start(time.Hour)
-	m.NewRequest(testID, 0, creator, "", failingConsumer{failed}).Start(time.Millisecond)
+	claim := SubpartitionClaim{Partition: testID, Owner: creator.UID, Who: creator}
+	m.NewRequest(claim, failingConsumer{make(chan error, 1)}).Start(time.Hour)
+	m.NewRequest(claim, failingConsumer{failed}).Start(time.Millisecond)
 	require.ErrorIs(t, <-failed, ErrPartitionNotFound)
 	cancel()
 	<-done
@@ -532,7 +539,7 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 					}
 				case 7:
 					_ = r.Rows()
-					_, _ = r.Row(id, creator, 10)
+					_, _ = r.Row(id, nil, creator, 10)
 				}
 			}
 			for _, q := range requests {

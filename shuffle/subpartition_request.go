@@ -25,35 +25,49 @@ type SubpartitionConsumer interface {
 	Place() (gate uint64, channel int)
 }
 
+// A SubpartitionClaim says which subpartition a consumer reads, and who it is.
+type SubpartitionClaim struct {
+	Partition PartitionID
+	// Owner is the user whose partition is meant.
+	Owner        uint32
+	Subpartition int
+	// MinAttempt is the oldest attempt that will do. Exact says that no newer one
+	// will.
+	MinAttempt uint32
+	Exact      bool
+	Who        Principal
+	Token      string
+}
+
+func (c *SubpartitionClaim) key() PartitionKey { return PartitionKey{c.Partition, c.Owner} }
+
 // A SubpartitionRequest is a consumer's claim to a subpartition: once started, it
 // waits until the partition is there, is attached then, or fails. Its methods may
 // be called from any number of goroutines; all but the first call of Close,
 // Vanish or Abort do nothing.
 type SubpartitionRequest struct {
-	manager      *ResultPartitionManager
-	id           PartitionID
-	subpartition int
-	who          Principal
-	token        string
-	consumer     SubpartitionConsumer
+	manager  *ResultPartitionManager
+	claim    SubpartitionClaim
+	consumer SubpartitionConsumer
 
 	// The fields below are guarded by the manager's lock.
 	waiting   *list.Element    // in the manager's list for the partition
 	deadline  *deadline        // of waiting
 	partition *HostedPartition // while attached
+	refused   bool             // it was reported that the user may not read
 }
 
-// NewRequest returns a request for a subpartition on behalf of a consumer, which
-// shows a token.
-func (m *ResultPartitionManager) NewRequest(id PartitionID, subpartition int, who Principal, token string, consumer SubpartitionConsumer) *SubpartitionRequest {
-	return &SubpartitionRequest{manager: m, id: id, subpartition: subpartition, who: who, token: token, consumer: consumer}
+// NewRequest returns a request for a subpartition on behalf of a consumer.
+func (m *ResultPartitionManager) NewRequest(claim SubpartitionClaim, consumer SubpartitionConsumer) *SubpartitionRequest {
+	return &SubpartitionRequest{manager: m, claim: claim, consumer: consumer}
 }
 
 // Start asks for the subpartition, once. If the partition is not there or not
-// mapped yet, the request waits for it until the timeout ends: then the consumer
-// gets ErrPartitionNotFound, as it does if it may not read the partition. A
-// partition that has ended fails at once with what became of it, a subpartition
-// that has or had a consumer with ErrAlreadyConsumed, one out of range with
+// mapped yet, or older than what will do, the request waits for it until the
+// timeout ends: then the consumer gets ErrPartitionNotFound, as it does if it may
+// not read the partition. A partition that has ended fails at once with what became
+// of it, one that is newer than what will do with ErrFenced, a subpartition that
+// has or had a consumer with ErrAlreadyConsumed, one out of range with
 // ErrInvalidArgument.
 //
 // The outcome is told to the consumer or to the host, possibly before Start has
@@ -63,31 +77,47 @@ func (r *SubpartitionRequest) Start(timeout time.Duration) {
 	m.mu.Lock()
 	defer m.unlock()
 	if m.closed {
-		m.fail(r, fmt.Errorf("partition %s: partition manager %w", r.id, ErrClosed))
+		m.fail(r, fmt.Errorf("partition %s: partition manager %w", r.claim.Partition, ErrClosed))
 		return
 	}
 	if m.serve(r) {
 		return
 	}
-	notFound := fmt.Errorf("%w: %s did not appear within %v", ErrPartitionNotFound, r.id, timeout)
 	if timeout <= 0 {
-		m.fail(r, notFound)
+		m.fail(r, r.notFound(timeout))
 		return
 	}
-	waiting := m.waiting[r.id]
+	key := r.claim.key()
+	waiting := m.waiting[key]
 	if waiting == nil {
 		waiting = list.New()
-		m.waiting[r.id] = waiting
+		m.waiting[key] = waiting
 	}
 	r.waiting = waiting.PushBack(r)
 	r.deadline = m.addDeadline(timeout, func() {
 		r.stopWaiting()
-		m.fail(r, notFound)
+		m.fail(r, r.notFound(timeout))
 	})
 }
 
+// notFound is what the consumer is told of a partition that did not come, and of
+// one that it may not read.
+func (r *SubpartitionRequest) notFound(timeout time.Duration) error {
+	which := fmt.Sprintf("%s of uid %d", r.claim.Partition, r.claim.Owner)
+	if r.claim.MinAttempt > 0 {
+		which += fmt.Sprintf(", attempt %d", r.claim.MinAttempt)
+		if !r.claim.Exact {
+			which += " or newer"
+		}
+	}
+	if r.claim.Owner == r.claim.Who.UID {
+		return fmt.Errorf("%w: %s did not appear within %v (that of another user is read by naming its Owner)", ErrPartitionNotFound, which, timeout)
+	}
+	return fmt.Errorf("%w: %s did not appear within %v", ErrPartitionNotFound, which, timeout)
+}
+
 // Subpartition returns which subpartition was asked for.
-func (r *SubpartitionRequest) Subpartition() int { return r.subpartition }
+func (r *SubpartitionRequest) Subpartition() int { return r.claim.Subpartition }
 
 // Consumer returns the consumer that asked.
 func (r *SubpartitionRequest) Consumer() SubpartitionConsumer { return r.consumer }
@@ -129,7 +159,7 @@ func (r *SubpartitionRequest) leave(consumed bool, reason string) {
 	r.stopWaiting()
 	if p := r.partition; p != nil {
 		r.partition = nil
-		p.detach(r.subpartition, consumed, reason)
+		p.detach(r.claim.Subpartition, consumed, reason)
 	}
 }
 
@@ -140,10 +170,10 @@ func (r *SubpartitionRequest) stopWaiting() {
 		return
 	}
 	m := r.manager
-	waiting := m.waiting[r.id]
+	waiting := m.waiting[r.claim.key()]
 	waiting.Remove(r.waiting)
 	if waiting.Len() == 0 {
-		delete(m.waiting, r.id)
+		delete(m.waiting, r.claim.key())
 	}
 	r.waiting = nil
 	m.deadlines.remove(r.deadline)

@@ -209,7 +209,7 @@ func TestDrainWaitsForTheAttachedProducerAndRefusesNewOnes(t *testing.T) {
 	d.Signal(unix.SIGTERM)
 	d.WaitForLog("draining")
 	_, err = c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
-	require.ErrorIs(t, err, shuffle.ErrClosed)
+	require.ErrorIs(t, err, shuffle.ErrDraining)
 	require.ErrorContains(t, err, "draining")
 	write(t, p, "written while draining")
 	var got []string

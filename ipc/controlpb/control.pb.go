@@ -48,6 +48,7 @@ type ClientMessage struct {
 	//	*ClientMessage_ListPartitions
 	//	*ClientMessage_InspectPartition
 	//	*ClientMessage_ClosePartition
+	//	*ClientMessage_NextAttempt
 	Body          isClientMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -232,6 +233,15 @@ func (x *ClientMessage) GetClosePartition() *ClosePartition {
 	return nil
 }
 
+func (x *ClientMessage) GetNextAttempt() *NextAttempt {
+	if x != nil {
+		if x, ok := x.Body.(*ClientMessage_NextAttempt); ok {
+			return x.NextAttempt
+		}
+	}
+	return nil
+}
+
 type isClientMessage_Body interface {
 	isClientMessage_Body()
 }
@@ -296,6 +306,10 @@ type ClientMessage_ClosePartition struct {
 	ClosePartition *ClosePartition `protobuf:"bytes,16,opt,name=close_partition,json=closePartition,proto3,oneof"`
 }
 
+type ClientMessage_NextAttempt struct {
+	NextAttempt *NextAttempt `protobuf:"bytes,17,opt,name=next_attempt,json=nextAttempt,proto3,oneof"`
+}
+
 func (*ClientMessage_Hello) isClientMessage_Body() {}
 
 func (*ClientMessage_CreatePartition) isClientMessage_Body() {}
@@ -326,6 +340,8 @@ func (*ClientMessage_InspectPartition) isClientMessage_Body() {}
 
 func (*ClientMessage_ClosePartition) isClientMessage_Body() {}
 
+func (*ClientMessage_NextAttempt) isClientMessage_Body() {}
+
 // What the daemon sends. request_id is that of the request it answers, and 0
 // for a notification.
 type ServerMessage struct {
@@ -346,6 +362,7 @@ type ServerMessage struct {
 	//	*ServerMessage_InputFailed
 	//	*ServerMessage_PartitionList
 	//	*ServerMessage_PartitionInfo
+	//	*ServerMessage_NextAttemptReply
 	Body          isServerMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -512,6 +529,15 @@ func (x *ServerMessage) GetPartitionInfo() *PartitionInfo {
 	return nil
 }
 
+func (x *ServerMessage) GetNextAttemptReply() *NextAttemptReply {
+	if x != nil {
+		if x, ok := x.Body.(*ServerMessage_NextAttemptReply); ok {
+			return x.NextAttemptReply
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Body interface {
 	isServerMessage_Body()
 }
@@ -568,6 +594,10 @@ type ServerMessage_PartitionInfo struct {
 	PartitionInfo *PartitionInfo `protobuf:"bytes,14,opt,name=partition_info,json=partitionInfo,proto3,oneof"`
 }
 
+type ServerMessage_NextAttemptReply struct {
+	NextAttemptReply *NextAttemptReply `protobuf:"bytes,15,opt,name=next_attempt_reply,json=nextAttemptReply,proto3,oneof"`
+}
+
 func (*ServerMessage_Error) isServerMessage_Body() {}
 
 func (*ServerMessage_Ack) isServerMessage_Body() {}
@@ -594,12 +624,16 @@ func (*ServerMessage_PartitionList) isServerMessage_Body() {}
 
 func (*ServerMessage_PartitionInfo) isServerMessage_Body() {}
 
+func (*ServerMessage_NextAttemptReply) isServerMessage_Body() {}
+
 // An error of the table in package ipc: code names the sentinel, 0 none. The
 // message is complete without it, in UTF-8, at most 4 KiB.
 type Error struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Code    uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// With an error about an attempt of a partition.
+	AttemptError  *AttemptError `protobuf:"bytes,3,opt,name=attempt_error,json=attemptError,proto3" json:"attempt_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -648,6 +682,75 @@ func (x *Error) GetMessage() string {
 	return ""
 }
 
+func (x *Error) GetAttemptError() *AttemptError {
+	if x != nil {
+		return x.AttemptError
+	}
+	return nil
+}
+
+// Which attempt an error is about, and the lowest that could be created when it
+// was made; 0 if none can be any more.
+type AttemptError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PartitionId   []byte                 `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	Attempt       uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	NextAttempt   uint32                 `protobuf:"varint,3,opt,name=next_attempt,json=nextAttempt,proto3" json:"next_attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptError) Reset() {
+	*x = AttemptError{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptError) ProtoMessage() {}
+
+func (x *AttemptError) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptError.ProtoReflect.Descriptor instead.
+func (*AttemptError) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AttemptError) GetPartitionId() []byte {
+	if x != nil {
+		return x.PartitionId
+	}
+	return nil
+}
+
+func (x *AttemptError) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AttemptError) GetNextAttempt() uint32 {
+	if x != nil {
+		return x.NextAttempt
+	}
+	return 0
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -656,7 +759,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[3]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +771,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[3]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +784,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 type Hello struct {
@@ -696,7 +799,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[4]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +811,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[4]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +824,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hello) GetMinVersion() uint32 {
@@ -765,7 +868,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[5]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +880,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[5]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +893,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HelloReply) GetVersion() uint32 {
@@ -840,7 +943,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[6]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +955,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[6]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +968,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Limits) GetSegmentSize() uint32 {
@@ -912,13 +1015,15 @@ type CreatePartition struct {
 	AllowedUids          []uint32               `protobuf:"varint,10,rep,packed,name=allowed_uids,json=allowedUids,proto3" json:"allowed_uids,omitempty"`
 	AllowedGids          []uint32               `protobuf:"varint,11,rep,packed,name=allowed_gids,json=allowedGids,proto3" json:"allowed_gids,omitempty"`
 	Token                string                 `protobuf:"bytes,12,opt,name=token,proto3" json:"token,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Take the place of an older attempt also if it has finished.
+	Replace       bool `protobuf:"varint,13,opt,name=replace,proto3" json:"replace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreatePartition) Reset() {
 	*x = CreatePartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[7]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1035,7 @@ func (x *CreatePartition) String() string {
 func (*CreatePartition) ProtoMessage() {}
 
 func (x *CreatePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[7]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1048,7 @@ func (x *CreatePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePartition.ProtoReflect.Descriptor instead.
 func (*CreatePartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreatePartition) GetPartitionId() []byte {
@@ -1030,6 +1135,13 @@ func (x *CreatePartition) GetToken() string {
 	return ""
 }
 
+func (x *CreatePartition) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
 // The epoch names this attempt of the partition in every later message about it;
 // it is unique for the life of the daemon.
 type PartitionCreated struct {
@@ -1048,7 +1160,7 @@ type PartitionCreated struct {
 
 func (x *PartitionCreated) Reset() {
 	*x = PartitionCreated{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[8]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1172,7 @@ func (x *PartitionCreated) String() string {
 func (*PartitionCreated) ProtoMessage() {}
 
 func (x *PartitionCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[8]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1185,7 @@ func (x *PartitionCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionCreated.ProtoReflect.Descriptor instead.
 func (*PartitionCreated) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PartitionCreated) GetEpoch() uint64 {
@@ -1135,7 +1247,7 @@ type SegmentRange struct {
 
 func (x *SegmentRange) Reset() {
 	*x = SegmentRange{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1259,7 @@ func (x *SegmentRange) String() string {
 func (*SegmentRange) ProtoMessage() {}
 
 func (x *SegmentRange) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1272,7 @@ func (x *SegmentRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentRange.ProtoReflect.Descriptor instead.
 func (*SegmentRange) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SegmentRange) GetFirst() uint32 {
@@ -1189,7 +1301,7 @@ type PartitionMapped struct {
 
 func (x *PartitionMapped) Reset() {
 	*x = PartitionMapped{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1313,7 @@ func (x *PartitionMapped) String() string {
 func (*PartitionMapped) ProtoMessage() {}
 
 func (x *PartitionMapped) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1326,7 @@ func (x *PartitionMapped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionMapped.ProtoReflect.Descriptor instead.
 func (*PartitionMapped) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PartitionMapped) GetEpoch() uint64 {
@@ -1237,7 +1349,7 @@ type SegmentsWanted struct {
 
 func (x *SegmentsWanted) Reset() {
 	*x = SegmentsWanted{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1361,7 @@ func (x *SegmentsWanted) String() string {
 func (*SegmentsWanted) ProtoMessage() {}
 
 func (x *SegmentsWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1374,7 @@ func (x *SegmentsWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsWanted.ProtoReflect.Descriptor instead.
 func (*SegmentsWanted) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SegmentsWanted) GetEpoch() uint64 {
@@ -1290,7 +1402,7 @@ type SegmentsReturned struct {
 
 func (x *SegmentsReturned) Reset() {
 	*x = SegmentsReturned{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1414,7 @@ func (x *SegmentsReturned) String() string {
 func (*SegmentsReturned) ProtoMessage() {}
 
 func (x *SegmentsReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1427,7 @@ func (x *SegmentsReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsReturned.ProtoReflect.Descriptor instead.
 func (*SegmentsReturned) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SegmentsReturned) GetEpoch() uint64 {
@@ -1343,7 +1455,7 @@ type PoolResized struct {
 
 func (x *PoolResized) Reset() {
 	*x = PoolResized{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1467,7 @@ func (x *PoolResized) String() string {
 func (*PoolResized) ProtoMessage() {}
 
 func (x *PoolResized) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1480,7 @@ func (x *PoolResized) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolResized.ProtoReflect.Descriptor instead.
 func (*PoolResized) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PoolResized) GetEpoch() uint64 {
@@ -1403,7 +1515,7 @@ type ClosePartition struct {
 
 func (x *ClosePartition) Reset() {
 	*x = ClosePartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1527,7 @@ func (x *ClosePartition) String() string {
 func (*ClosePartition) ProtoMessage() {}
 
 func (x *ClosePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1540,7 @@ func (x *ClosePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosePartition.ProtoReflect.Descriptor instead.
 func (*ClosePartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClosePartition) GetEpoch() uint64 {
@@ -1448,7 +1560,7 @@ type FinishPartition struct {
 
 func (x *FinishPartition) Reset() {
 	*x = FinishPartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1572,7 @@ func (x *FinishPartition) String() string {
 func (*FinishPartition) ProtoMessage() {}
 
 func (x *FinishPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1585,7 @@ func (x *FinishPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishPartition.ProtoReflect.Descriptor instead.
 func (*FinishPartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FinishPartition) GetEpoch() uint64 {
@@ -1494,7 +1606,7 @@ type FailPartition struct {
 
 func (x *FailPartition) Reset() {
 	*x = FailPartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1618,7 @@ func (x *FailPartition) String() string {
 func (*FailPartition) ProtoMessage() {}
 
 func (x *FailPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1631,7 @@ func (x *FailPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailPartition.ProtoReflect.Descriptor instead.
 func (*FailPartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FailPartition) GetEpoch() uint64 {
@@ -1536,17 +1648,19 @@ func (x *FailPartition) GetCause() string {
 	return ""
 }
 
-// Answer: Ack.
+// Answer: Ack. With undo, an attempt that never had a consumer leaves no trace: it
+// can be created again.
 type ReleasePartition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Undo          bool                   `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleasePartition) Reset() {
 	*x = ReleasePartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1672,7 @@ func (x *ReleasePartition) String() string {
 func (*ReleasePartition) ProtoMessage() {}
 
 func (x *ReleasePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1685,7 @@ func (x *ReleasePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePartition.ProtoReflect.Descriptor instead.
 func (*ReleasePartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleasePartition) GetEpoch() uint64 {
@@ -1579,6 +1693,13 @@ func (x *ReleasePartition) GetEpoch() uint64 {
 		return x.Epoch
 	}
 	return 0
+}
+
+func (x *ReleasePartition) GetUndo() bool {
+	if x != nil {
+		return x.Undo
+	}
+	return false
 }
 
 // Two descriptors: the gate region (read-only) and the gate's doorbell
@@ -1599,7 +1720,7 @@ type ConsumerAttached struct {
 
 func (x *ConsumerAttached) Reset() {
 	*x = ConsumerAttached{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1732,7 @@ func (x *ConsumerAttached) String() string {
 func (*ConsumerAttached) ProtoMessage() {}
 
 func (x *ConsumerAttached) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1745,7 @@ func (x *ConsumerAttached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerAttached.ProtoReflect.Descriptor instead.
 func (*ConsumerAttached) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConsumerAttached) GetEpoch() uint64 {
@@ -1689,7 +1810,7 @@ type ConsumerDetached struct {
 
 func (x *ConsumerDetached) Reset() {
 	*x = ConsumerDetached{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1822,7 @@ func (x *ConsumerDetached) String() string {
 func (*ConsumerDetached) ProtoMessage() {}
 
 func (x *ConsumerDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1835,7 @@ func (x *ConsumerDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerDetached.ProtoReflect.Descriptor instead.
 func (*ConsumerDetached) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ConsumerDetached) GetEpoch() uint64 {
@@ -1757,7 +1878,7 @@ type PartitionReleased struct {
 
 func (x *PartitionReleased) Reset() {
 	*x = PartitionReleased{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1890,7 @@ func (x *PartitionReleased) String() string {
 func (*PartitionReleased) ProtoMessage() {}
 
 func (x *PartitionReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1903,7 @@ func (x *PartitionReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionReleased.ProtoReflect.Descriptor instead.
 func (*PartitionReleased) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PartitionReleased) GetEpoch() uint64 {
@@ -1811,7 +1932,7 @@ type OpenGate struct {
 
 func (x *OpenGate) Reset() {
 	*x = OpenGate{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1944,7 @@ func (x *OpenGate) String() string {
 func (*OpenGate) ProtoMessage() {}
 
 func (x *OpenGate) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1957,7 @@ func (x *OpenGate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenGate.ProtoReflect.Descriptor instead.
 func (*OpenGate) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OpenGate) GetChannels() uint32 {
@@ -1864,7 +1985,7 @@ type GateOpened struct {
 
 func (x *GateOpened) Reset() {
 	*x = GateOpened{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1997,7 @@ func (x *GateOpened) String() string {
 func (*GateOpened) ProtoMessage() {}
 
 func (x *GateOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +2010,7 @@ func (x *GateOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateOpened.ProtoReflect.Descriptor instead.
 func (*GateOpened) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GateOpened) GetGateId() uint64 {
@@ -1928,7 +2049,7 @@ type AddInputs struct {
 
 func (x *AddInputs) Reset() {
 	*x = AddInputs{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2061,7 @@ func (x *AddInputs) String() string {
 func (*AddInputs) ProtoMessage() {}
 
 func (x *AddInputs) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2074,7 @@ func (x *AddInputs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddInputs.ProtoReflect.Descriptor instead.
 func (*AddInputs) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AddInputs) GetGateId() uint64 {
@@ -1985,17 +2106,23 @@ func (x *AddInputs) GetTimeoutMs() uint64 {
 }
 
 type Input struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PartitionId   []byte                 `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
-	Subpartition  uint32                 `protobuf:"varint,2,opt,name=subpartition,proto3" json:"subpartition,omitempty"`
-	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	PartitionId  []byte                 `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	Subpartition uint32                 `protobuf:"varint,2,opt,name=subpartition,proto3" json:"subpartition,omitempty"`
+	Token        string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	// Whose partition is meant; without it, the client's own user's.
+	OwnerUid *uint32 `protobuf:"varint,4,opt,name=owner_uid,json=ownerUid,proto3,oneof" json:"owner_uid,omitempty"`
+	// Older attempts are passed over as if they were not there.
+	MinAttempt uint32 `protobuf:"varint,5,opt,name=min_attempt,json=minAttempt,proto3" json:"min_attempt,omitempty"`
+	// A newer attempt than min_attempt is an error, fenced.
+	ExactAttempt  bool `protobuf:"varint,6,opt,name=exact_attempt,json=exactAttempt,proto3" json:"exact_attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2134,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2147,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Input) GetPartitionId() []byte {
@@ -2044,6 +2171,27 @@ func (x *Input) GetToken() string {
 	return ""
 }
 
+func (x *Input) GetOwnerUid() uint32 {
+	if x != nil && x.OwnerUid != nil {
+		return *x.OwnerUid
+	}
+	return 0
+}
+
+func (x *Input) GetMinAttempt() uint32 {
+	if x != nil {
+		return x.MinAttempt
+	}
+	return 0
+}
+
+func (x *Input) GetExactAttempt() bool {
+	if x != nil {
+		return x.ExactAttempt
+	}
+	return false
+}
+
 // Two descriptors: the partition region (read-only) and the partition's
 // doorbell (read-write).
 type InputReady struct {
@@ -2061,7 +2209,7 @@ type InputReady struct {
 
 func (x *InputReady) Reset() {
 	*x = InputReady{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2221,7 @@ func (x *InputReady) String() string {
 func (*InputReady) ProtoMessage() {}
 
 func (x *InputReady) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2234,7 @@ func (x *InputReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReady.ProtoReflect.Descriptor instead.
 func (*InputReady) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *InputReady) GetGateId() uint64 {
@@ -2150,7 +2298,7 @@ type InputFailed struct {
 
 func (x *InputFailed) Reset() {
 	*x = InputFailed{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2310,7 @@ func (x *InputFailed) String() string {
 func (*InputFailed) ProtoMessage() {}
 
 func (x *InputFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2323,7 @@ func (x *InputFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputFailed.ProtoReflect.Descriptor instead.
 func (*InputFailed) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InputFailed) GetGateId() uint64 {
@@ -2212,7 +2360,7 @@ type CloseChannel struct {
 
 func (x *CloseChannel) Reset() {
 	*x = CloseChannel{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2372,7 @@ func (x *CloseChannel) String() string {
 func (*CloseChannel) ProtoMessage() {}
 
 func (x *CloseChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2385,7 @@ func (x *CloseChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseChannel.ProtoReflect.Descriptor instead.
 func (*CloseChannel) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CloseChannel) GetGateId() uint64 {
@@ -2271,7 +2419,7 @@ type CloseGate struct {
 
 func (x *CloseGate) Reset() {
 	*x = CloseGate{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2431,7 @@ func (x *CloseGate) String() string {
 func (*CloseGate) ProtoMessage() {}
 
 func (x *CloseGate) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2444,7 @@ func (x *CloseGate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseGate.ProtoReflect.Descriptor instead.
 func (*CloseGate) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CloseGate) GetGateId() uint64 {
@@ -2306,18 +2454,20 @@ func (x *CloseGate) GetGateId() uint64 {
 	return 0
 }
 
-// Answer: PartitionList, at most page_size rows after the id `after`.
+// Answer: PartitionList, at most page_size rows after the id `after` of
+// `after_owner`; without that, after every partition of that id.
 type ListPartitions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	After         []byte                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
 	PageSize      uint32                 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	AfterOwner    *uint32                `protobuf:"varint,3,opt,name=after_owner,json=afterOwner,proto3,oneof" json:"after_owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPartitions) Reset() {
 	*x = ListPartitions{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2479,7 @@ func (x *ListPartitions) String() string {
 func (*ListPartitions) ProtoMessage() {}
 
 func (x *ListPartitions) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2492,7 @@ func (x *ListPartitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitions.ProtoReflect.Descriptor instead.
 func (*ListPartitions) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPartitions) GetAfter() []byte {
@@ -2359,6 +2509,13 @@ func (x *ListPartitions) GetPageSize() uint32 {
 	return 0
 }
 
+func (x *ListPartitions) GetAfterOwner() uint32 {
+	if x != nil && x.AfterOwner != nil {
+		return *x.AfterOwner
+	}
+	return 0
+}
+
 type PartitionList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partitions    []*PartitionInfo       `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
@@ -2369,7 +2526,7 @@ type PartitionList struct {
 
 func (x *PartitionList) Reset() {
 	*x = PartitionList{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2538,7 @@ func (x *PartitionList) String() string {
 func (*PartitionList) ProtoMessage() {}
 
 func (x *PartitionList) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2551,7 @@ func (x *PartitionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionList.ProtoReflect.Descriptor instead.
 func (*PartitionList) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PartitionList) GetPartitions() []*PartitionInfo {
@@ -2413,15 +2570,18 @@ func (x *PartitionList) GetMore() bool {
 
 // Answer: PartitionInfo.
 type InspectPartition struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PartitionId   []byte                 `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	PartitionId []byte                 `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// Whose partition is meant; without it, the client's own user's, or else the
+	// only one that it may read.
+	OwnerUid      *uint32 `protobuf:"varint,2,opt,name=owner_uid,json=ownerUid,proto3,oneof" json:"owner_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InspectPartition) Reset() {
 	*x = InspectPartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2593,7 @@ func (x *InspectPartition) String() string {
 func (*InspectPartition) ProtoMessage() {}
 
 func (x *InspectPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2606,7 @@ func (x *InspectPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectPartition.ProtoReflect.Descriptor instead.
 func (*InspectPartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *InspectPartition) GetPartitionId() []byte {
@@ -2454,6 +2614,103 @@ func (x *InspectPartition) GetPartitionId() []byte {
 		return x.PartitionId
 	}
 	return nil
+}
+
+func (x *InspectPartition) GetOwnerUid() uint32 {
+	if x != nil && x.OwnerUid != nil {
+		return *x.OwnerUid
+	}
+	return 0
+}
+
+// Answer: NextAttemptReply, the lowest attempt of a partition of the client's own
+// user that can be created. An error, fenced, if none can be any more.
+type NextAttempt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PartitionId   []byte                 `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextAttempt) Reset() {
+	*x = NextAttempt{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextAttempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextAttempt) ProtoMessage() {}
+
+func (x *NextAttempt) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextAttempt.ProtoReflect.Descriptor instead.
+func (*NextAttempt) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *NextAttempt) GetPartitionId() []byte {
+	if x != nil {
+		return x.PartitionId
+	}
+	return nil
+}
+
+type NextAttemptReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextAttemptReply) Reset() {
+	*x = NextAttemptReply{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextAttemptReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextAttemptReply) ProtoMessage() {}
+
+func (x *NextAttemptReply) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextAttemptReply.ProtoReflect.Descriptor instead.
+func (*NextAttemptReply) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *NextAttemptReply) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
 }
 
 type PartitionInfo struct {
@@ -2481,13 +2738,14 @@ type PartitionInfo struct {
 	Records          uint64              `protobuf:"varint,20,opt,name=records,proto3" json:"records,omitempty"`
 	WakeUps          uint64              `protobuf:"varint,21,opt,name=wake_ups,json=wakeUps,proto3" json:"wake_ups,omitempty"`
 	ProducerGid      uint32              `protobuf:"varint,22,opt,name=producer_gid,json=producerGid,proto3" json:"producer_gid,omitempty"`
+	EndedUnixNano    int64               `protobuf:"varint,23,opt,name=ended_unix_nano,json=endedUnixNano,proto3" json:"ended_unix_nano,omitempty"` // 0 while it has not
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PartitionInfo) Reset() {
 	*x = PartitionInfo{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2757,7 @@ func (x *PartitionInfo) String() string {
 func (*PartitionInfo) ProtoMessage() {}
 
 func (x *PartitionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2770,7 @@ func (x *PartitionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionInfo.ProtoReflect.Descriptor instead.
 func (*PartitionInfo) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PartitionInfo) GetPartitionId() []byte {
@@ -2669,6 +2927,13 @@ func (x *PartitionInfo) GetProducerGid() uint32 {
 	return 0
 }
 
+func (x *PartitionInfo) GetEndedUnixNano() int64 {
+	if x != nil {
+		return x.EndedUnixNano
+	}
+	return 0
+}
+
 type SubpartitionInfo struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Index            uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -2687,7 +2952,7 @@ type SubpartitionInfo struct {
 
 func (x *SubpartitionInfo) Reset() {
 	*x = SubpartitionInfo{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2964,7 @@ func (x *SubpartitionInfo) String() string {
 func (*SubpartitionInfo) ProtoMessage() {}
 
 func (x *SubpartitionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2977,7 @@ func (x *SubpartitionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubpartitionInfo.ProtoReflect.Descriptor instead.
 func (*SubpartitionInfo) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SubpartitionInfo) GetIndex() uint32 {
@@ -2789,7 +3054,7 @@ var File_shuffled_control_v1_control_proto protoreflect.FileDescriptor
 
 const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"!shuffled/control/v1/control.proto\x12\x13shuffled.control.v1\"\xac\t\n" +
+	"!shuffled/control/v1/control.proto\x12\x13shuffled.control.v1\"\xf3\t\n" +
 	"\rClientMessage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x122\n" +
@@ -2810,8 +3075,9 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"close_gate\x18\r \x01(\v2\x1e.shuffled.control.v1.CloseGateH\x00R\tcloseGate\x12N\n" +
 	"\x0flist_partitions\x18\x0e \x01(\v2#.shuffled.control.v1.ListPartitionsH\x00R\x0elistPartitions\x12T\n" +
 	"\x11inspect_partition\x18\x0f \x01(\v2%.shuffled.control.v1.InspectPartitionH\x00R\x10inspectPartition\x12N\n" +
-	"\x0fclose_partition\x18\x10 \x01(\v2#.shuffled.control.v1.ClosePartitionH\x00R\x0eclosePartitionB\x06\n" +
-	"\x04body\"\xe7\a\n" +
+	"\x0fclose_partition\x18\x10 \x01(\v2#.shuffled.control.v1.ClosePartitionH\x00R\x0eclosePartition\x12E\n" +
+	"\fnext_attempt\x18\x11 \x01(\v2 .shuffled.control.v1.NextAttemptH\x00R\vnextAttemptB\x06\n" +
+	"\x04body\"\xbe\b\n" +
 	"\rServerMessage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x122\n" +
@@ -2831,11 +3097,17 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"inputReady\x12E\n" +
 	"\finput_failed\x18\f \x01(\v2 .shuffled.control.v1.InputFailedH\x00R\vinputFailed\x12K\n" +
 	"\x0epartition_list\x18\r \x01(\v2\".shuffled.control.v1.PartitionListH\x00R\rpartitionList\x12K\n" +
-	"\x0epartition_info\x18\x0e \x01(\v2\".shuffled.control.v1.PartitionInfoH\x00R\rpartitionInfoB\x06\n" +
-	"\x04body\"5\n" +
+	"\x0epartition_info\x18\x0e \x01(\v2\".shuffled.control.v1.PartitionInfoH\x00R\rpartitionInfo\x12U\n" +
+	"\x12next_attempt_reply\x18\x0f \x01(\v2%.shuffled.control.v1.NextAttemptReplyH\x00R\x10nextAttemptReplyB\x06\n" +
+	"\x04body\"}\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x05\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12F\n" +
+	"\rattempt_error\x18\x03 \x01(\v2!.shuffled.control.v1.AttemptErrorR\fattemptError\"n\n" +
+	"\fAttemptError\x12!\n" +
+	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12!\n" +
+	"\fnext_attempt\x18\x03 \x01(\rR\vnextAttempt\"\x05\n" +
 	"\x03Ack\"\x86\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
@@ -2856,7 +3128,7 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\fsegment_size\x18\x01 \x01(\rR\vsegmentSize\x12%\n" +
 	"\x0etotal_segments\x18\x02 \x01(\x04R\rtotalSegments\x12%\n" +
 	"\x0emax_partitions\x18\x03 \x01(\rR\rmaxPartitions\x12-\n" +
-	"\x13max_inputs_per_gate\x18\x04 \x01(\rR\x10maxInputsPerGate\"\xb4\x03\n" +
+	"\x13max_inputs_per_gate\x18\x04 \x01(\rR\x10maxInputsPerGate\"\xce\x03\n" +
 	"\x0fCreatePartition\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x12\n" +
@@ -2870,7 +3142,8 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\fallowed_uids\x18\n" +
 	" \x03(\rR\vallowedUids\x12!\n" +
 	"\fallowed_gids\x18\v \x03(\rR\vallowedGids\x12\x14\n" +
-	"\x05token\x18\f \x01(\tR\x05token\"\x88\x02\n" +
+	"\x05token\x18\f \x01(\tR\x05token\x12\x18\n" +
+	"\areplace\x18\r \x01(\bR\areplace\"\x88\x02\n" +
 	"\x10PartitionCreated\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1f\n" +
 	"\vregion_size\x18\x02 \x01(\x04R\n" +
@@ -2901,9 +3174,10 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\";\n" +
 	"\rFailPartition\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05cause\x18\x02 \x01(\tR\x05cause\"(\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\"<\n" +
 	"\x10ReleasePartition\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"\xea\x01\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
+	"\x04undo\x18\x02 \x01(\bR\x04undo\"\xea\x01\n" +
 	"\x10ConsumerAttached\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\"\n" +
 	"\fsubpartition\x18\x02 \x01(\rR\fsubpartition\x12\x17\n" +
@@ -2934,11 +3208,17 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\rfirst_channel\x18\x02 \x01(\rR\ffirstChannel\x122\n" +
 	"\x06inputs\x18\x03 \x03(\v2\x1a.shuffled.control.v1.InputR\x06inputs\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x04 \x01(\x04R\ttimeoutMs\"d\n" +
+	"timeout_ms\x18\x04 \x01(\x04R\ttimeoutMs\"\xda\x01\n" +
 	"\x05Input\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12\"\n" +
 	"\fsubpartition\x18\x02 \x01(\rR\fsubpartition\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\tR\x05token\"\xe2\x01\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\x12 \n" +
+	"\towner_uid\x18\x04 \x01(\rH\x00R\bownerUid\x88\x01\x01\x12\x1f\n" +
+	"\vmin_attempt\x18\x05 \x01(\rR\n" +
+	"minAttempt\x12#\n" +
+	"\rexact_attempt\x18\x06 \x01(\bR\fexactAttemptB\f\n" +
+	"\n" +
+	"_owner_uid\"\xe2\x01\n" +
 	"\n" +
 	"InputReady\x12\x17\n" +
 	"\agate_id\x18\x01 \x01(\x04R\x06gateId\x12\x18\n" +
@@ -2958,17 +3238,27 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\achannel\x18\x02 \x01(\rR\achannel\x12\x1a\n" +
 	"\bconsumed\x18\x03 \x01(\bR\bconsumed\"$\n" +
 	"\tCloseGate\x12\x17\n" +
-	"\agate_id\x18\x01 \x01(\x04R\x06gateId\"C\n" +
+	"\agate_id\x18\x01 \x01(\x04R\x06gateId\"y\n" +
 	"\x0eListPartitions\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\fR\x05after\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\rR\bpageSize\"g\n" +
+	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12$\n" +
+	"\vafter_owner\x18\x03 \x01(\rH\x00R\n" +
+	"afterOwner\x88\x01\x01B\x0e\n" +
+	"\f_after_owner\"g\n" +
 	"\rPartitionList\x12B\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\".shuffled.control.v1.PartitionInfoR\n" +
 	"partitions\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"5\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"e\n" +
 	"\x10InspectPartition\x12!\n" +
-	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\"\x81\x06\n" +
+	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12 \n" +
+	"\towner_uid\x18\x02 \x01(\rH\x00R\bownerUid\x88\x01\x01B\f\n" +
+	"\n" +
+	"_owner_uid\"0\n" +
+	"\vNextAttempt\x12!\n" +
+	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\",\n" +
+	"\x10NextAttemptReply\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\rR\aattempt\"\xa9\x06\n" +
 	"\rPartitionInfo\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x12\n" +
@@ -2993,7 +3283,8 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\x11subpartition_info\x18\x13 \x03(\v2%.shuffled.control.v1.SubpartitionInfoR\x10subpartitionInfo\x12\x18\n" +
 	"\arecords\x18\x14 \x01(\x04R\arecords\x12\x19\n" +
 	"\bwake_ups\x18\x15 \x01(\x04R\awakeUps\x12!\n" +
-	"\fproducer_gid\x18\x16 \x01(\rR\vproducerGid\"\xcf\x02\n" +
+	"\fproducer_gid\x18\x16 \x01(\rR\vproducerGid\x12&\n" +
+	"\x0fended_unix_nano\x18\x17 \x01(\x03R\rendedUnixNano\"\xcf\x02\n" +
 	"\x10SubpartitionInfo\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
@@ -3019,86 +3310,92 @@ func file_shuffled_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_shuffled_control_v1_control_proto_rawDescData
 }
 
-var file_shuffled_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_shuffled_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_shuffled_control_v1_control_proto_goTypes = []any{
 	(*ClientMessage)(nil),     // 0: shuffled.control.v1.ClientMessage
 	(*ServerMessage)(nil),     // 1: shuffled.control.v1.ServerMessage
 	(*Error)(nil),             // 2: shuffled.control.v1.Error
-	(*Ack)(nil),               // 3: shuffled.control.v1.Ack
-	(*Hello)(nil),             // 4: shuffled.control.v1.Hello
-	(*HelloReply)(nil),        // 5: shuffled.control.v1.HelloReply
-	(*Limits)(nil),            // 6: shuffled.control.v1.Limits
-	(*CreatePartition)(nil),   // 7: shuffled.control.v1.CreatePartition
-	(*PartitionCreated)(nil),  // 8: shuffled.control.v1.PartitionCreated
-	(*SegmentRange)(nil),      // 9: shuffled.control.v1.SegmentRange
-	(*PartitionMapped)(nil),   // 10: shuffled.control.v1.PartitionMapped
-	(*SegmentsWanted)(nil),    // 11: shuffled.control.v1.SegmentsWanted
-	(*SegmentsReturned)(nil),  // 12: shuffled.control.v1.SegmentsReturned
-	(*PoolResized)(nil),       // 13: shuffled.control.v1.PoolResized
-	(*ClosePartition)(nil),    // 14: shuffled.control.v1.ClosePartition
-	(*FinishPartition)(nil),   // 15: shuffled.control.v1.FinishPartition
-	(*FailPartition)(nil),     // 16: shuffled.control.v1.FailPartition
-	(*ReleasePartition)(nil),  // 17: shuffled.control.v1.ReleasePartition
-	(*ConsumerAttached)(nil),  // 18: shuffled.control.v1.ConsumerAttached
-	(*ConsumerDetached)(nil),  // 19: shuffled.control.v1.ConsumerDetached
-	(*PartitionReleased)(nil), // 20: shuffled.control.v1.PartitionReleased
-	(*OpenGate)(nil),          // 21: shuffled.control.v1.OpenGate
-	(*GateOpened)(nil),        // 22: shuffled.control.v1.GateOpened
-	(*AddInputs)(nil),         // 23: shuffled.control.v1.AddInputs
-	(*Input)(nil),             // 24: shuffled.control.v1.Input
-	(*InputReady)(nil),        // 25: shuffled.control.v1.InputReady
-	(*InputFailed)(nil),       // 26: shuffled.control.v1.InputFailed
-	(*CloseChannel)(nil),      // 27: shuffled.control.v1.CloseChannel
-	(*CloseGate)(nil),         // 28: shuffled.control.v1.CloseGate
-	(*ListPartitions)(nil),    // 29: shuffled.control.v1.ListPartitions
-	(*PartitionList)(nil),     // 30: shuffled.control.v1.PartitionList
-	(*InspectPartition)(nil),  // 31: shuffled.control.v1.InspectPartition
-	(*PartitionInfo)(nil),     // 32: shuffled.control.v1.PartitionInfo
-	(*SubpartitionInfo)(nil),  // 33: shuffled.control.v1.SubpartitionInfo
+	(*AttemptError)(nil),      // 3: shuffled.control.v1.AttemptError
+	(*Ack)(nil),               // 4: shuffled.control.v1.Ack
+	(*Hello)(nil),             // 5: shuffled.control.v1.Hello
+	(*HelloReply)(nil),        // 6: shuffled.control.v1.HelloReply
+	(*Limits)(nil),            // 7: shuffled.control.v1.Limits
+	(*CreatePartition)(nil),   // 8: shuffled.control.v1.CreatePartition
+	(*PartitionCreated)(nil),  // 9: shuffled.control.v1.PartitionCreated
+	(*SegmentRange)(nil),      // 10: shuffled.control.v1.SegmentRange
+	(*PartitionMapped)(nil),   // 11: shuffled.control.v1.PartitionMapped
+	(*SegmentsWanted)(nil),    // 12: shuffled.control.v1.SegmentsWanted
+	(*SegmentsReturned)(nil),  // 13: shuffled.control.v1.SegmentsReturned
+	(*PoolResized)(nil),       // 14: shuffled.control.v1.PoolResized
+	(*ClosePartition)(nil),    // 15: shuffled.control.v1.ClosePartition
+	(*FinishPartition)(nil),   // 16: shuffled.control.v1.FinishPartition
+	(*FailPartition)(nil),     // 17: shuffled.control.v1.FailPartition
+	(*ReleasePartition)(nil),  // 18: shuffled.control.v1.ReleasePartition
+	(*ConsumerAttached)(nil),  // 19: shuffled.control.v1.ConsumerAttached
+	(*ConsumerDetached)(nil),  // 20: shuffled.control.v1.ConsumerDetached
+	(*PartitionReleased)(nil), // 21: shuffled.control.v1.PartitionReleased
+	(*OpenGate)(nil),          // 22: shuffled.control.v1.OpenGate
+	(*GateOpened)(nil),        // 23: shuffled.control.v1.GateOpened
+	(*AddInputs)(nil),         // 24: shuffled.control.v1.AddInputs
+	(*Input)(nil),             // 25: shuffled.control.v1.Input
+	(*InputReady)(nil),        // 26: shuffled.control.v1.InputReady
+	(*InputFailed)(nil),       // 27: shuffled.control.v1.InputFailed
+	(*CloseChannel)(nil),      // 28: shuffled.control.v1.CloseChannel
+	(*CloseGate)(nil),         // 29: shuffled.control.v1.CloseGate
+	(*ListPartitions)(nil),    // 30: shuffled.control.v1.ListPartitions
+	(*PartitionList)(nil),     // 31: shuffled.control.v1.PartitionList
+	(*InspectPartition)(nil),  // 32: shuffled.control.v1.InspectPartition
+	(*NextAttempt)(nil),       // 33: shuffled.control.v1.NextAttempt
+	(*NextAttemptReply)(nil),  // 34: shuffled.control.v1.NextAttemptReply
+	(*PartitionInfo)(nil),     // 35: shuffled.control.v1.PartitionInfo
+	(*SubpartitionInfo)(nil),  // 36: shuffled.control.v1.SubpartitionInfo
 }
 var file_shuffled_control_v1_control_proto_depIdxs = []int32{
-	4,  // 0: shuffled.control.v1.ClientMessage.hello:type_name -> shuffled.control.v1.Hello
-	7,  // 1: shuffled.control.v1.ClientMessage.create_partition:type_name -> shuffled.control.v1.CreatePartition
-	10, // 2: shuffled.control.v1.ClientMessage.partition_mapped:type_name -> shuffled.control.v1.PartitionMapped
-	11, // 3: shuffled.control.v1.ClientMessage.segments_wanted:type_name -> shuffled.control.v1.SegmentsWanted
-	12, // 4: shuffled.control.v1.ClientMessage.segments_returned:type_name -> shuffled.control.v1.SegmentsReturned
-	15, // 5: shuffled.control.v1.ClientMessage.finish_partition:type_name -> shuffled.control.v1.FinishPartition
-	16, // 6: shuffled.control.v1.ClientMessage.fail_partition:type_name -> shuffled.control.v1.FailPartition
-	17, // 7: shuffled.control.v1.ClientMessage.release_partition:type_name -> shuffled.control.v1.ReleasePartition
-	21, // 8: shuffled.control.v1.ClientMessage.open_gate:type_name -> shuffled.control.v1.OpenGate
-	23, // 9: shuffled.control.v1.ClientMessage.add_inputs:type_name -> shuffled.control.v1.AddInputs
-	27, // 10: shuffled.control.v1.ClientMessage.close_channel:type_name -> shuffled.control.v1.CloseChannel
-	28, // 11: shuffled.control.v1.ClientMessage.close_gate:type_name -> shuffled.control.v1.CloseGate
-	29, // 12: shuffled.control.v1.ClientMessage.list_partitions:type_name -> shuffled.control.v1.ListPartitions
-	31, // 13: shuffled.control.v1.ClientMessage.inspect_partition:type_name -> shuffled.control.v1.InspectPartition
-	14, // 14: shuffled.control.v1.ClientMessage.close_partition:type_name -> shuffled.control.v1.ClosePartition
-	2,  // 15: shuffled.control.v1.ServerMessage.error:type_name -> shuffled.control.v1.Error
-	3,  // 16: shuffled.control.v1.ServerMessage.ack:type_name -> shuffled.control.v1.Ack
-	5,  // 17: shuffled.control.v1.ServerMessage.hello_reply:type_name -> shuffled.control.v1.HelloReply
-	8,  // 18: shuffled.control.v1.ServerMessage.partition_created:type_name -> shuffled.control.v1.PartitionCreated
-	13, // 19: shuffled.control.v1.ServerMessage.pool_resized:type_name -> shuffled.control.v1.PoolResized
-	18, // 20: shuffled.control.v1.ServerMessage.consumer_attached:type_name -> shuffled.control.v1.ConsumerAttached
-	19, // 21: shuffled.control.v1.ServerMessage.consumer_detached:type_name -> shuffled.control.v1.ConsumerDetached
-	20, // 22: shuffled.control.v1.ServerMessage.partition_released:type_name -> shuffled.control.v1.PartitionReleased
-	22, // 23: shuffled.control.v1.ServerMessage.gate_opened:type_name -> shuffled.control.v1.GateOpened
-	25, // 24: shuffled.control.v1.ServerMessage.input_ready:type_name -> shuffled.control.v1.InputReady
-	26, // 25: shuffled.control.v1.ServerMessage.input_failed:type_name -> shuffled.control.v1.InputFailed
-	30, // 26: shuffled.control.v1.ServerMessage.partition_list:type_name -> shuffled.control.v1.PartitionList
-	32, // 27: shuffled.control.v1.ServerMessage.partition_info:type_name -> shuffled.control.v1.PartitionInfo
-	6,  // 28: shuffled.control.v1.HelloReply.limits:type_name -> shuffled.control.v1.Limits
-	9,  // 29: shuffled.control.v1.PartitionCreated.granted:type_name -> shuffled.control.v1.SegmentRange
-	9,  // 30: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
-	9,  // 31: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
-	2,  // 32: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
-	24, // 33: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
-	2,  // 34: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
-	32, // 35: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
-	33, // 36: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	5,  // 0: shuffled.control.v1.ClientMessage.hello:type_name -> shuffled.control.v1.Hello
+	8,  // 1: shuffled.control.v1.ClientMessage.create_partition:type_name -> shuffled.control.v1.CreatePartition
+	11, // 2: shuffled.control.v1.ClientMessage.partition_mapped:type_name -> shuffled.control.v1.PartitionMapped
+	12, // 3: shuffled.control.v1.ClientMessage.segments_wanted:type_name -> shuffled.control.v1.SegmentsWanted
+	13, // 4: shuffled.control.v1.ClientMessage.segments_returned:type_name -> shuffled.control.v1.SegmentsReturned
+	16, // 5: shuffled.control.v1.ClientMessage.finish_partition:type_name -> shuffled.control.v1.FinishPartition
+	17, // 6: shuffled.control.v1.ClientMessage.fail_partition:type_name -> shuffled.control.v1.FailPartition
+	18, // 7: shuffled.control.v1.ClientMessage.release_partition:type_name -> shuffled.control.v1.ReleasePartition
+	22, // 8: shuffled.control.v1.ClientMessage.open_gate:type_name -> shuffled.control.v1.OpenGate
+	24, // 9: shuffled.control.v1.ClientMessage.add_inputs:type_name -> shuffled.control.v1.AddInputs
+	28, // 10: shuffled.control.v1.ClientMessage.close_channel:type_name -> shuffled.control.v1.CloseChannel
+	29, // 11: shuffled.control.v1.ClientMessage.close_gate:type_name -> shuffled.control.v1.CloseGate
+	30, // 12: shuffled.control.v1.ClientMessage.list_partitions:type_name -> shuffled.control.v1.ListPartitions
+	32, // 13: shuffled.control.v1.ClientMessage.inspect_partition:type_name -> shuffled.control.v1.InspectPartition
+	15, // 14: shuffled.control.v1.ClientMessage.close_partition:type_name -> shuffled.control.v1.ClosePartition
+	33, // 15: shuffled.control.v1.ClientMessage.next_attempt:type_name -> shuffled.control.v1.NextAttempt
+	2,  // 16: shuffled.control.v1.ServerMessage.error:type_name -> shuffled.control.v1.Error
+	4,  // 17: shuffled.control.v1.ServerMessage.ack:type_name -> shuffled.control.v1.Ack
+	6,  // 18: shuffled.control.v1.ServerMessage.hello_reply:type_name -> shuffled.control.v1.HelloReply
+	9,  // 19: shuffled.control.v1.ServerMessage.partition_created:type_name -> shuffled.control.v1.PartitionCreated
+	14, // 20: shuffled.control.v1.ServerMessage.pool_resized:type_name -> shuffled.control.v1.PoolResized
+	19, // 21: shuffled.control.v1.ServerMessage.consumer_attached:type_name -> shuffled.control.v1.ConsumerAttached
+	20, // 22: shuffled.control.v1.ServerMessage.consumer_detached:type_name -> shuffled.control.v1.ConsumerDetached
+	21, // 23: shuffled.control.v1.ServerMessage.partition_released:type_name -> shuffled.control.v1.PartitionReleased
+	23, // 24: shuffled.control.v1.ServerMessage.gate_opened:type_name -> shuffled.control.v1.GateOpened
+	26, // 25: shuffled.control.v1.ServerMessage.input_ready:type_name -> shuffled.control.v1.InputReady
+	27, // 26: shuffled.control.v1.ServerMessage.input_failed:type_name -> shuffled.control.v1.InputFailed
+	31, // 27: shuffled.control.v1.ServerMessage.partition_list:type_name -> shuffled.control.v1.PartitionList
+	35, // 28: shuffled.control.v1.ServerMessage.partition_info:type_name -> shuffled.control.v1.PartitionInfo
+	34, // 29: shuffled.control.v1.ServerMessage.next_attempt_reply:type_name -> shuffled.control.v1.NextAttemptReply
+	3,  // 30: shuffled.control.v1.Error.attempt_error:type_name -> shuffled.control.v1.AttemptError
+	7,  // 31: shuffled.control.v1.HelloReply.limits:type_name -> shuffled.control.v1.Limits
+	10, // 32: shuffled.control.v1.PartitionCreated.granted:type_name -> shuffled.control.v1.SegmentRange
+	10, // 33: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
+	10, // 34: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
+	2,  // 35: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
+	25, // 36: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
+	2,  // 37: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
+	35, // 38: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
+	36, // 39: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_shuffled_control_v1_control_proto_init() }
@@ -3122,6 +3419,7 @@ func file_shuffled_control_v1_control_proto_init() {
 		(*ClientMessage_ListPartitions)(nil),
 		(*ClientMessage_InspectPartition)(nil),
 		(*ClientMessage_ClosePartition)(nil),
+		(*ClientMessage_NextAttempt)(nil),
 	}
 	file_shuffled_control_v1_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Error)(nil),
@@ -3137,14 +3435,18 @@ func file_shuffled_control_v1_control_proto_init() {
 		(*ServerMessage_InputFailed)(nil),
 		(*ServerMessage_PartitionList)(nil),
 		(*ServerMessage_PartitionInfo)(nil),
+		(*ServerMessage_NextAttemptReply)(nil),
 	}
+	file_shuffled_control_v1_control_proto_msgTypes[25].OneofWrappers = []any{}
+	file_shuffled_control_v1_control_proto_msgTypes[30].OneofWrappers = []any{}
+	file_shuffled_control_v1_control_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shuffled_control_v1_control_proto_rawDesc), len(file_shuffled_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
