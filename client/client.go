@@ -225,14 +225,19 @@ func (c *Client) disconnected(cause error) {
 	default:
 		c.lost = fmt.Errorf("%w: %w", shuffle.ErrDaemonLost, cause)
 	}
-	lost, calls := c.lost, c.calls
+	lost, calls, refused := c.lost, c.calls, c.refused != nil
 	c.calls = nil
 	c.mu.Unlock()
 	for _, call := range calls {
 		call.answer <- reply{err: lost}
 		call.settled()
 	}
-	c.inbox.put(func() { c.daemonLost(lost) })
+	c.inbox.put(func() {
+		if refused { // it lives, and the others go on without this client
+			c.sever("the daemon has given up this client", lost)
+		}
+		c.daemonLost(lost)
+	})
 	c.inbox.close()
 }
 
@@ -248,16 +253,16 @@ func (c *Client) daemonLost(err error) {
 
 // sever ends partitions and gates that outlive the client. To the daemon they are
 // gone: the others of each exchange are told so, and may use its memory anew.
-func (c *Client) sever(why string, sentinel error) {
+func (c *Client) sever(why string, err error) {
 	partitions, gates := c.stillOpen()
 	for _, p := range partitions {
 		p.tell(func(rp *shuffle.ResultPartition) {
 			spec := rp.Spec()
-			rp.EndedByHost(fmt.Errorf("partition %s: %s: %w", spec.Label(), why, sentinel))
+			rp.EndedByHost(fmt.Errorf("partition %s: %s: %w", spec.Label(), why, err))
 		})
 	}
 	for _, g := range gates {
-		g.gate.Sever(fmt.Errorf("input gate: %s: %w", why, sentinel))
+		g.gate.Sever(fmt.Errorf("input gate: %s: %w", why, err))
 	}
 }
 

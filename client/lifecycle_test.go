@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/ipc"
+	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"
@@ -224,6 +225,40 @@ func TestClosingTheClientFirstLeavesGateAndPartitionToClose(t *testing.T) {
 	require.NoError(t, gate.Close())
 	require.NoError(t, p.Close())
 	d.requireIdle(t)
+}
+
+// A daemon that goes on without a client has told the others that it is gone, and
+// they use its memory anew: it must not read or write any more.
+func TestAClientThatTheDaemonGivesUpReadsAndWritesNothingMore(t *testing.T) {
+	d := startDaemon(t, testConfig())
+	c, other := d.dial(t), d.dial(t)
+	s := spec(1)
+	p := create(t, c, s)
+	theirs := spec(1)
+	theirs.OnConsumerLost = shuffle.DiscardOnConsumerLost
+	feeding := create(t, other, theirs)
+	gate := openOne(t, c, theirs.ID, 0)
+	for range 3 {
+		require.NoError(t, feeding.EmitRecord(testContext(t), framed(string(make([]byte, 4000))), 0))
+	}
+	b, err := gate.Next(testContext(t))
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	c.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ClosePartition{ClosePartition: &controlpb.ClosePartition{Epoch: 1}}})
+	require.Eventually(t, func() bool {
+		b, ok, err := gate.TryNext()
+		if ok {
+			require.NoError(t, b.Release())
+		}
+		return err != nil
+	}, patience, time.Millisecond)
+	for range 2 {
+		_, err = gate.Next(testContext(t))
+		require.ErrorIs(t, err, shuffle.ErrDaemonLost)
+		require.ErrorContains(t, err, "the daemon has given up this client")
+		require.ErrorContains(t, err, "close_partition.epoch")
+		require.ErrorIs(t, p.EmitRecord(testContext(t), framed("x"), 0), shuffle.ErrDaemonLost)
+	}
 }
 
 // Also if the daemon was lost before: the client's own end is what its user did.

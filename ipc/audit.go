@@ -11,29 +11,42 @@ import (
 // is told: that there is no such partition.
 var errAccessDenied = errors.New("access denied")
 
-// auditBurst is how many refusals are logged in a second; of the others, how many
-// there were.
+// auditBurst is how many refusals of a user are logged in a second; of the others,
+// how many there were.
 const auditBurst = 10
 
-// An auditThrottle keeps a client from filling the log. Its owner guards it.
+// An auditThrottle keeps a user from filling the log, and from hiding others in
+// it. Its owner guards it.
 type auditThrottle struct {
-	second  time.Time
-	logged  int
-	dropped int
+	second time.Time
+	users  map[uint32]*auditCount
 }
 
-// allow reports whether a line may be logged now, and how many were not since the
-// last one.
-func (t *auditThrottle) allow(now time.Time) (ok bool, dropped int) {
-	if now.Sub(t.second) >= time.Second {
-		t.second, t.logged = now, 0
+type auditCount struct{ logged, dropped int }
+
+// allow reports whether a line about a user may be logged now, and how many were
+// not in the second before.
+func (t *auditThrottle) allow(now time.Time, uid uint32) (ok bool, dropped int) {
+	if t.users == nil || now.Sub(t.second) >= time.Second {
+		last := t.users
+		t.second, t.users = now, make(map[uint32]*auditCount)
+		for uid, c := range last {
+			if c.dropped > 0 {
+				t.users[uid] = &auditCount{dropped: c.dropped}
+			}
+		}
 	}
-	if t.logged == auditBurst {
-		t.dropped++
+	c := t.users[uid]
+	if c == nil {
+		c = &auditCount{}
+		t.users[uid] = c
+	}
+	if c.logged == auditBurst {
+		c.dropped++
 		return false, 0
 	}
-	t.logged++
-	dropped, t.dropped = t.dropped, 0
+	c.logged++
+	dropped, c.dropped = c.dropped, 0
 	return true, dropped
 }
 
@@ -42,7 +55,7 @@ func (t *auditThrottle) allow(now time.Time) (ok bool, dropped int) {
 func (s *Server) refused(r shuffle.Refusal) {
 	s.statistics.reject(errAccessDenied)
 	s.statistics.mu.Lock()
-	ok, dropped := s.statistics.audit.allow(time.Now())
+	ok, dropped := s.statistics.audit.allow(s.config.Now(), r.Who.UID)
 	s.statistics.mu.Unlock()
 	if !ok {
 		return

@@ -178,6 +178,7 @@ func TestTotalsNeverGoBack(t *testing.T) {
 			require.GreaterOrEqual(t, now.ConsumerIdle, before.ConsumerIdle)
 			before = now
 		}
+		producer.note(func(m *controlpb.ServerMessage) bool { return m.GetConsumerAttached() != nil })
 		producer.leave()
 		consumer.leave()
 	}

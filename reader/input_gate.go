@@ -150,9 +150,10 @@ func (g *InputGate) SetDaemonLost(err error) {
 }
 
 // Sever makes every later call, and one that waits, return err: whoever hosts the
-// gate has given it up, so that its producers may use the memory anew.
+// gate has given it up, so that its producers may use the memory anew. The last
+// reason counts.
 func (g *InputGate) Sever(err error) {
-	g.severed.CompareAndSwap(nil, &err)
+	g.severed.Store(&err)
 	g.leaveMail(func() {})
 }
 

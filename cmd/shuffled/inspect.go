@@ -13,23 +13,20 @@ import (
 
 // runInspect is the command inspect.
 func runInspect(p process) error {
-	o := newOperatorOptions()
-	rest, err := o.settings().load(p.args, p.environ)
+	o, which := newOperatorOptions(), &partitionArgument{}
+	rest, err := append(o.settings(), which.setting()).load(p.args, p.environ)
 	if err != nil {
 		return err
 	}
-	if len(rest) == 0 {
-		return usagef("needs the ID of a partition; 'shuffled list' shows them")
+	if len(rest) == 0 || rest[0] == "" {
+		return usagef("needs the ID or the name of a partition; 'shuffled list' shows them")
 	}
 	if err := noArguments(rest[1:]); err != nil {
 		return err
 	}
-	id, err := shuffle.ParsePartitionID(rest[0])
-	if err != nil {
-		return usagef("%v; 'shuffled list' shows the ids", err)
-	}
+	which.text = rest[0]
 	return o.ask(func(ctx context.Context, c *client.Client) error {
-		info, err := c.Inspect(ctx, id)
+		info, err := which.inspect(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -52,6 +49,9 @@ func writePartition(w io.Writer, p *shuffle.PartitionInfo) error {
 	field("state", "%s", p.State)
 	if p.Failure != "" {
 		field("failure", "%s", displayText(p.Failure))
+	}
+	if !p.Ended.IsZero() {
+		field("ended", "%s", p.Ended.UTC().Format(time.RFC3339))
 	}
 	field("created", "%s", p.Created.UTC().Format(time.RFC3339))
 	field("producer", "pid %s, uid %d, gid %d", pidText(p.Producer.PID), p.Producer.UID, p.Producer.GID)
@@ -87,17 +87,20 @@ func writePartition(w io.Writer, p *shuffle.PartitionInfo) error {
 }
 
 func helpInspect(w io.Writer) {
-	fmt.Fprint(w, `Usage: shuffled inspect ID [flags]
+	fmt.Fprint(w, `Usage: shuffled inspect ID|NAME [flags]
 
-Shows one result partition of a running daemon, with a line for each of its
+Shows one result partition of a running daemon: that of an ID, of the beginning of
+one if no other begins so (4 digits or more), of a NAME, or of the name that its id
+was made from. There is a line for each of its
 subpartitions: STATE (idle before a consumer came, attached, consumed, or
 abandoned before its end), buffers and events PUBLISHED by the producer and
 RELEASED by the consumer, BYTES, and the consumer: PID, UID, GATE and CHANNEL.
 `)
-	newOperatorOptions().settings().printHelp(w)
+	append(newOperatorOptions().settings(), (&partitionArgument{}).setting()).printHelp(w)
 	fmt.Fprint(w, `
 Examples:
   shuffled inspect 7f9c2ba4e88f827d616045507605853e
+  shuffled inspect job-42/map-3 -owner 1000
   shuffled inspect 7f9c2ba4e88f827d616045507605853e -o json
 
 Exit code: 0 success, 1 there is no such partition or the daemon is not running,

@@ -54,7 +54,7 @@ func commands() []command {
 	return []command{
 		{"serve", "serve [flags]", "run the daemon", runServe, helpServe},
 		{"list", "list [flags]", "show the partitions of a running daemon", runList, helpList},
-		{"inspect", "inspect ID [flags]", "show one partition and its subpartitions", runInspect, helpInspect},
+		{"inspect", "inspect ID|NAME [flags]", "show one partition and its subpartitions", runInspect, helpInspect},
 		{"version", "version", "print the version", runVersion, nil},
 		{"help", "help [command]", "print this, or the help of a command", runHelp, nil},
 	}
@@ -100,13 +100,13 @@ func report(c command, err error, stdout, stderr io.Writer) int {
 		c.help(stdout)
 		return exitOK
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "shuffled %s: %v\n", c.name, err)
+		fmt.Fprintf(stderr, "shuffled %s: %s\n", c.name, displayError(err))
 		if c.help != nil {
 			fmt.Fprintf(stderr, "run 'shuffled %s -help' for its flags\n", c.name)
 		}
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "shuffled %s: %v\n", c.name, err)
+	fmt.Fprintf(stderr, "shuffled %s: %s\n", c.name, displayError(err))
 	if errors.As(err, &dropped) {
 		return exitDropped
 	}
@@ -136,7 +136,7 @@ func unknownCommand(name string) error {
 func printUsage(w io.Writer) {
 	fmt.Fprint(w, "shuffled moves records between the processes of a host through shared memory.\n\nUsage:\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(w, "  shuffled %-20s %s\n", c.usage, c.summary)
+		fmt.Fprintf(w, "  shuffled %-24s %s\n", c.usage, c.summary)
 	}
 	fmt.Fprint(w, "\nA flag may be written -flag or --flag, its value behind a space or an equals sign.\n"+
 		"Exit code: 0 success, 1 something went wrong, 2 the command line or the environment is wrong,\n"+

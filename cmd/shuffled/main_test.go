@@ -60,9 +60,9 @@ func TestHelpIsPrintedWhenAskedFor(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"help"}, "shuffled inspect ID [flags]"},
-		{[]string{"--help"}, "shuffled inspect ID [flags]"},
-		{[]string{"-h"}, "shuffled inspect ID [flags]"},
+		{[]string{"help"}, "shuffled inspect ID|NAME [flags]"},
+		{[]string{"--help"}, "shuffled inspect ID|NAME [flags]"},
+		{[]string{"-h"}, "shuffled inspect ID|NAME [flags]"},
 		{[]string{"help", "serve"}, "SHUFFLED_SEGMENT_SIZE"},
 		{[]string{"serve", "-help"}, "SHUFFLED_SEGMENT_SIZE"},
 		{[]string{"serve", "-memory", "1GiB", "--help"}, "SHUFFLED_SEGMENT_SIZE"},

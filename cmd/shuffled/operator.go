@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,4 +96,23 @@ func displayText(text string) string {
 		}
 	}
 	return text
+}
+
+// displayError makes the text of an error fit for a terminal: it may hold what some
+// user chose, such as the cause of a failure. Lines stay lines, but cannot be taken
+// for the program's own.
+func displayError(err error) string {
+	var text strings.Builder
+	for _, r := range err.Error() {
+		switch {
+		case r == '\n':
+			text.WriteString("\n  ")
+		case strconv.IsGraphic(r):
+			text.WriteRune(r)
+		default:
+			quoted := strconv.QuoteToGraphic(string(r))
+			text.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return text.String()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,6 +108,55 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	require.NotContains(t, text, "\x1b")
 }
 
+func TestInspectFindsAPartitionByWhatItIsCalled(t *testing.T) {
+	d := start(t)
+	c := dial(t, d)
+	create := func(id shuffle.PartitionID, name string) shuffle.PartitionID {
+		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Name: name, Subpartitions: 1})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = p.Close() })
+		return id
+	}
+	named := create(shuffle.NamedPartitionID("job-42/map-3"), "")
+	shown := create(shuffle.NewPartitionID(), "shown name")
+	first, second := create(shuffle.NewPartitionID(), "twice"), create(shuffle.NewPartitionID(), "twice")
+	for arg, want := range map[string]shuffle.PartitionID{
+		"job-42/map-3": named, "shown name": shown, shown.String()[:12]: shown, strings.ToUpper(named.String()): named, first.String(): first,
+	} {
+		var row partitionJSON
+		require.NoError(t, json.Unmarshal([]byte(operate(t, d, "inspect", arg, "-o", "json")), &row), arg)
+		require.Equal(t, want.String(), row.ID, arg)
+	}
+	code, _, stderr := runProgram(nil, "inspect", "twice", "-socket", d.Socket)
+	require.Equal(t, exitUsage, code)
+	for _, want := range []string{`"twice" is the name`, "of 2 partitions", first.String(), second.String(), "by its whole id"} {
+		require.Contains(t, stderr, want)
+	}
+	uid := strconv.Itoa(os.Geteuid())
+	require.Contains(t, operate(t, d, "inspect", "shown name", "-owner", uid), shown.String())
+	code, _, stderr = runProgram(nil, "inspect", "shown name", "-owner", "4242", "-socket", d.Socket)
+	require.Equal(t, exitError, code)
+	require.Contains(t, stderr, "partition not found")
+}
+
+func TestWhatAUserChoseReachesTheTerminalQuoted(t *testing.T) {
+	d := start(t)
+	c := dial(t, d)
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NamedPartitionID("hostile"), Name: "a\x1b[2Jb", Subpartitions: 1})
+	require.NoError(t, err)
+	require.NoError(t, p.Fail(testContext(t), errors.New("boom\x1b]0;title\x07\nshuffled list: all is well")))
+	text := operate(t, d, "list") + operate(t, d, "inspect", "hostile")
+	require.NoError(t, p.Close())
+	code, _, stderr := runProgram(nil, "inspect", "hostile", "-socket", d.Socket)
+	require.Equal(t, exitError, code)
+	require.Contains(t, stderr, `partition "a\x1b[2Jb" (`)
+	require.Contains(t, stderr, `boom\x1b]0;title\a`)
+	for _, text := range []string{text, stderr} {
+		require.NotRegexp(t, `[\x00-\x08\x0b-\x1f\x7f]`, text)
+		require.NotRegexp(t, `(?m)^shuffled list: all is well`, text)
+	}
+}
+
 func TestInspectOfManySubpartitionsSaysWhatItLeavesOut(t *testing.T) {
 	d := start(t)
 	c := dial(t, d)
@@ -145,8 +195,9 @@ func TestOperatorCommandsReportWhatIsWrong(t *testing.T) {
 		{"not running", []string{"list", "-socket", missing}, exitError, "the daemon is not running"},
 		{"not running, inspect", []string{"inspect", id, "-socket", missing}, exitError, "the daemon is not running"},
 		{"not found", []string{"inspect", id, "-socket", socket}, exitError, "partition not found"},
-		{"no id", []string{"inspect", "-socket", socket}, exitUsage, "needs the ID of a partition"},
-		{"bad id", []string{"inspect", "17", "-socket", socket}, exitUsage, "want 32 hex digits"},
+		{"no id", []string{"inspect", "-socket", socket}, exitUsage, "needs the ID or the name of a partition"},
+		{"no such name", []string{"inspect", "17", "-socket", socket}, exitError, `none that this user may read has the name "17", the id 4523540f1504cd17100c4835e85b7eef that is made from it`},
+		{"bad owner", []string{"inspect", id, "-owner", "me", "-socket", socket}, exitUsage, "want a numeric uid"},
 		{"two ids", []string{"inspect", id, id, "-socket", socket}, exitUsage, "unexpected argument"},
 		{"stray argument", []string{"list", id, "-socket", socket}, exitUsage, "unexpected argument"},
 		{"bad format", []string{"list", "-o", "yaml", "-socket", socket}, exitUsage, "want one of table, json"},

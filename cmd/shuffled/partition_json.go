@@ -15,6 +15,7 @@ type partitionJSON struct {
 	State               string             `json:"state"`
 	Failure             string             `json:"failure,omitempty"`
 	Created             time.Time          `json:"created"`
+	Ended               *time.Time         `json:"ended,omitempty"`
 	Subpartitions       int                `json:"subpartitions"`
 	Producer            processJSON        `json:"producer"`
 	ProducerAttached    bool               `json:"producer_attached"`
@@ -59,6 +60,9 @@ func newPartitionJSON(i *shuffle.PartitionInfo) partitionJSON {
 		PoolRequired: i.PoolRequired, PoolSize: i.PoolSize, PoolMax: i.PoolMax, SegmentsHeld: i.SegmentsHeld,
 		Bytes: i.BytesOut, Buffers: i.BuffersOut, Records: i.Records,
 		BackPressuredSec: i.BackPressured.Seconds(), ProducerWakeUps: i.WakeUps,
+	}
+	if !i.Ended.IsZero() {
+		j.Ended = new(i.Ended.UTC())
 	}
 	for _, s := range i.SubpartitionInfo {
 		row := subpartitionJSON{

@@ -130,6 +130,25 @@ func (v idsValue) Set(text string) error {
 	return nil
 }
 
+// uidValue is a uid, or nil for none.
+type uidValue struct{ uid **uint32 }
+
+func (v uidValue) String() string {
+	if *v.uid == nil {
+		return ""
+	}
+	return strconv.FormatUint(uint64(**v.uid), 10)
+}
+
+func (v uidValue) Set(text string) error {
+	id, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || id == 1<<32-1 {
+		return fmt.Errorf("want a numeric uid from 0 to %d", uint32(1<<32-2))
+	}
+	*v.uid = new(uint32(id))
+	return nil
+}
+
 // boolValue is set by a flag without a value.
 type boolValue struct{ on *bool }
 
