@@ -110,7 +110,7 @@ func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []reader.I
 		in := &inputs[i]
 		m.Inputs = append(m.Inputs, &controlpb.Input{
 			PartitionId: in.Partition[:], Subpartition: uint32(in.Subpartition), Token: in.Token,
-			OwnerUid: in.Owner, MinAttempt: in.MinAttempt, ExactAttempt: in.ExactAttempt,
+			OwnerUid: in.Owner, MinAttempt: in.MinAttempt, ExactAttempt: in.ExactAttempt, Name: in.Name,
 		})
 	}
 	answer, err := g.client.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_AddInputs{AddInputs: m}}, nil)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +187,22 @@ func TestEqualIdsOfTwoUsersAreListedBoth(t *testing.T) {
 	row, err = first.Inspect(ctx, s.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, owner, row.Producer.UID)
+}
+
+func TestAnErrorNamesWhatTheConsumerWaitedFor(t *testing.T) {
+	d := startDaemon(t, testConfig())
+	c := d.dial(t)
+	id := shuffle.NamedPartitionID("job-42/map-3")
+	gate, err := c.OpenGate(testContext(t), reader.GateSpec{
+		Inputs: []reader.Input{{Partition: id, Name: "job-42/map-3", MinAttempt: 7}}, Timeout: time.Millisecond,
+	})
+	require.NoError(t, err)
+	_, err = nextError(t, gate)
+	require.ErrorIs(t, err, shuffle.ErrPartitionNotFound)
+	require.ErrorContains(t, err, fmt.Sprintf(`"job-42/map-3" (%s) of uid %d, attempt 7 or newer did not appear within 1ms`, id, os.Geteuid()))
+	require.NoError(t, gate.Close())
+	_, err = c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id, Name: "\xff"}}})
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 }
 
 // The state of the partition decides, so each of these is the same every time.

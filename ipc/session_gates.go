@@ -87,8 +87,11 @@ func (s *session) decodeInput(i int, in *controlpb.Input) (shuffle.SubpartitionC
 	if len(in.GetToken()) > shuffle.MaxTokenLength {
 		return invalid("token", fmt.Sprintf("%d bytes", len(in.GetToken())), fmt.Sprintf("at most %d", shuffle.MaxTokenLength))
 	}
+	if len(in.GetName()) > shuffle.MaxNameLength {
+		return invalid("name", fmt.Sprintf("%d bytes", len(in.GetName())), fmt.Sprintf("at most %d", shuffle.MaxNameLength))
+	}
 	claim := shuffle.SubpartitionClaim{
-		Partition: id, Owner: s.who.UID, Subpartition: int(in.GetSubpartition()),
+		Partition: id, Name: in.GetName(), Owner: s.who.UID, Subpartition: int(in.GetSubpartition()),
 		MinAttempt: in.GetMinAttempt(), Exact: in.GetExactAttempt(), Who: s.who, Token: in.GetToken(),
 	}
 	if in.OwnerUid != nil {

@@ -15,6 +15,10 @@ const DefaultInputTimeout = 10 * time.Second
 type Input struct {
 	Partition    shuffle.PartitionID
 	Subpartition int
+	// Name is what errors call the partition, beside its id, while nobody has
+	// created it; at most shuffle.MaxNameLength bytes of UTF-8. It has no part in
+	// finding it.
+	Name string
 	// Owner is the uid whose partition is read. Nil is this process's own: a
 	// partition that another user has created under the same id is never taken for
 	// it. A user who reads those of others must name them.
@@ -74,6 +78,8 @@ func (s GateSpec) Validate() error {
 			return invalid("Inputs[%d].Partition is zero", i)
 		case in.Subpartition < 0 || in.Subpartition >= shuffle.MaxSubpartitions:
 			return invalid("Inputs[%d].Subpartition is %d, want 0 to %d", i, in.Subpartition, shuffle.MaxSubpartitions-1)
+		case len(in.Name) > shuffle.MaxNameLength || !utf8.ValidString(in.Name):
+			return invalid("Inputs[%d].Name of %d bytes, want at most %d bytes of UTF-8", i, len(in.Name), shuffle.MaxNameLength)
 		case len(in.Token) > shuffle.MaxTokenLength || !utf8.ValidString(in.Token):
 			return invalid("Inputs[%d].Token of %d bytes, want at most %d bytes of UTF-8", i, len(in.Token), shuffle.MaxTokenLength)
 		}

@@ -28,6 +28,8 @@ type SubpartitionConsumer interface {
 // A SubpartitionClaim says which subpartition a consumer reads, and who it is.
 type SubpartitionClaim struct {
 	Partition PartitionID
+	// Name is what the consumer calls it, for errors.
+	Name string
 	// Owner is the user whose partition is meant.
 	Owner        uint32
 	Subpartition int
@@ -40,6 +42,11 @@ type SubpartitionClaim struct {
 }
 
 func (c *SubpartitionClaim) key() PartitionKey { return PartitionKey{c.Partition, c.Owner} }
+
+func (c *SubpartitionClaim) label() string {
+	spec := PartitionSpec{ID: c.Partition, Name: c.Name}
+	return spec.Label()
+}
 
 // A SubpartitionRequest is a consumer's claim to a subpartition: once started, it
 // waits until the partition is there, is attached then, or fails. Its methods may
@@ -77,7 +84,7 @@ func (r *SubpartitionRequest) Start(timeout time.Duration) {
 	m.mu.Lock()
 	defer m.unlock()
 	if m.closed {
-		m.fail(r, fmt.Errorf("partition %s: partition manager %w", r.claim.Partition, ErrClosed))
+		m.fail(r, fmt.Errorf("partition %s: partition manager %w", r.claim.label(), ErrClosed))
 		return
 	}
 	if m.serve(r) {
@@ -103,7 +110,7 @@ func (r *SubpartitionRequest) Start(timeout time.Duration) {
 // notFound is what the consumer is told of a partition that did not come, and of
 // one that it may not read.
 func (r *SubpartitionRequest) notFound(timeout time.Duration) error {
-	which := fmt.Sprintf("%s of uid %d", r.claim.Partition, r.claim.Owner)
+	which := fmt.Sprintf("%s of uid %d", r.claim.label(), r.claim.Owner)
 	if r.claim.MinAttempt > 0 {
 		which += fmt.Sprintf(", attempt %d", r.claim.MinAttempt)
 		if !r.claim.Exact {

@@ -2115,7 +2115,9 @@ type Input struct {
 	// Older attempts are passed over as if they were not there.
 	MinAttempt uint32 `protobuf:"varint,5,opt,name=min_attempt,json=minAttempt,proto3" json:"min_attempt,omitempty"`
 	// A newer attempt than min_attempt is an error, fenced.
-	ExactAttempt  bool `protobuf:"varint,6,opt,name=exact_attempt,json=exactAttempt,proto3" json:"exact_attempt,omitempty"`
+	ExactAttempt bool `protobuf:"varint,6,opt,name=exact_attempt,json=exactAttempt,proto3" json:"exact_attempt,omitempty"`
+	// What errors call the partition while nobody has created it.
+	Name          string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2190,6 +2192,13 @@ func (x *Input) GetExactAttempt() bool {
 		return x.ExactAttempt
 	}
 	return false
+}
+
+func (x *Input) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // Two descriptors: the partition region (read-only) and the partition's
@@ -3208,7 +3217,7 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\rfirst_channel\x18\x02 \x01(\rR\ffirstChannel\x122\n" +
 	"\x06inputs\x18\x03 \x03(\v2\x1a.shuffled.control.v1.InputR\x06inputs\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x04 \x01(\x04R\ttimeoutMs\"\xda\x01\n" +
+	"timeout_ms\x18\x04 \x01(\x04R\ttimeoutMs\"\xee\x01\n" +
 	"\x05Input\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12\"\n" +
 	"\fsubpartition\x18\x02 \x01(\rR\fsubpartition\x12\x14\n" +
@@ -3216,7 +3225,8 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\towner_uid\x18\x04 \x01(\rH\x00R\bownerUid\x88\x01\x01\x12\x1f\n" +
 	"\vmin_attempt\x18\x05 \x01(\rR\n" +
 	"minAttempt\x12#\n" +
-	"\rexact_attempt\x18\x06 \x01(\bR\fexactAttemptB\f\n" +
+	"\rexact_attempt\x18\x06 \x01(\bR\fexactAttempt\x12\x12\n" +
+	"\x04name\x18\a \x01(\tR\x04nameB\f\n" +
 	"\n" +
 	"_owner_uid\"\xe2\x01\n" +
 	"\n" +
