@@ -33,6 +33,8 @@ type outcome struct {
 	succeeded func(*controlpb.ServerMessage)
 	// undo is called after it if the caller has gone meanwhile.
 	undo func(*controlpb.ServerMessage)
+	// left is called, if set, on the goroutine of a caller that goes before the answer.
+	left func(id uint64)
 	// settled is called last, whatever the answer, also without one.
 	settled func()
 }
@@ -62,6 +64,9 @@ func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outc
 	case <-ctx.Done():
 	}
 	if c.abandon(id, p) {
+		if o != nil && o.left != nil {
+			o.left(id)
+		}
 		return reply{}, ctxerr.Of(ctx)
 	}
 	r := <-p.answer // it came at the same moment

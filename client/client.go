@@ -33,6 +33,7 @@ type Option func(*options)
 type options struct {
 	socket, name string
 	log          *slog.Logger
+	tidyPause    time.Duration
 }
 
 // WithSocket selects the daemon's socket, before $SHUFFLED_SOCKET and the default.
@@ -46,7 +47,7 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 func newOptions(opts []Option) options {
-	o := options{socket: os.Getenv(SocketVariable), name: filepath.Base(os.Args[0]), log: slog.New(slog.DiscardHandler)}
+	o := options{socket: os.Getenv(SocketVariable), name: filepath.Base(os.Args[0]), log: slog.New(slog.DiscardHandler), tidyPause: time.Second}
 	if o.socket == "" {
 		o.socket = DefaultSocket
 	}
@@ -68,7 +69,9 @@ type Client struct {
 	outbox  *ipc.Outbox
 	log     *slog.Logger
 	daemon  Daemon
-	tasks   sync.WaitGroup // the receiving and the dispatching goroutine
+	common  ipc.Features   // that both sides know
+	tasks   sync.WaitGroup // the receiving, the dispatching and the tidying goroutine
+	ended   chan struct{}  // closed when nothing is received any more
 	inbox   inbox
 	maps    mappings
 	cleanup func() error // of an embedded daemon
@@ -119,11 +122,13 @@ func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() er
 	c := &Client{
 		conn: conn, outbox: ipc.NewOutbox(conn, outboxLimit), log: o.log, cleanup: cleanup,
 		calls: make(map[uint64]*call), undoing: make(map[shuffle.PartitionID]chan struct{}), partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
+		ended: make(chan struct{}),
 	}
 	conn.KeepSpareDescriptors()
 	c.inbox.init()
 	c.tasks.Go(c.receive)
 	c.tasks.Go(c.inbox.run)
+	c.tasks.Go(func() { c.tidy(o.tidyPause) })
 	if err := c.hello(ctx, o.name); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("greet the daemon: %w", err)
@@ -150,6 +155,7 @@ func (c *Client) hello(ctx context.Context, name string) error {
 		MaxPartitions: int(m.GetLimits().GetMaxPartitions()), MaxInputsPerGate: int(m.GetLimits().GetMaxInputsPerGate()),
 	}
 	copy(c.daemon.BootID[:], m.GetBootId())
+	c.common = ipc.CommonFeatures(ipc.Features(m.GetFeatures()), ipc.SupportedFeatures)
 	return nil
 }
 
@@ -207,6 +213,7 @@ func (c *Client) receive() {
 		}
 		c.inbox.put(func() { c.notified(a) })
 	}
+	close(c.ended)
 	c.disconnected(err)
 	c.outbox.Close()
 }

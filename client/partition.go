@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
 	"shuffled/internal/ctxerr"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
@@ -24,6 +26,11 @@ const maxCause = 4096
 
 // CreatePartition creates a result partition that this process produces. Its
 // consumers may ask for it before and after. The caller must Close it.
+//
+// What the partition requires is there for it from then on, whatever others hold. If
+// it is not at first, the daemon has others give back what they need not have, and
+// CreatePartition waits for that as long as the daemon does (its -admission-timeout, 5
+// seconds by default).
 //
 // Errors: shuffle.ErrInvalidArgument for a spec outside its range;
 // ErrInsufficientBuffers, ErrNoMemory and ErrQuotaExceeded for want of memory or
@@ -55,7 +62,10 @@ func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec
 			AllowedUids: spec.AllowedUIDs, AllowedGids: spec.AllowedGIDs, Token: spec.Token,
 			Replace: spec.Replace,
 		},
-	}}, &outcome{succeeded: r.created, undo: func(*controlpb.ServerMessage) { r.giveUp() }, settled: func() { c.undone(spec.ID, settled) }})
+	}}, &outcome{
+		succeeded: r.created, undo: func(*controlpb.ServerMessage) { r.giveUp() }, left: c.abandonCreation,
+		settled: func() { c.undone(spec.ID, settled) },
+	})
 	if err != nil {
 		c.undo(spec.ID, settled)
 		return nil, during("create partition "+spec.Label(), err)
@@ -112,6 +122,15 @@ func (c *Client) awaitUndone(ctx context.Context, id shuffle.PartitionID) error 
 	}
 }
 
+// abandonCreation has the daemon not wait for memory for which nobody waits any more.
+func (c *Client) abandonCreation(request uint64) {
+	if c.common&ipc.FeatureAbandonCreation != 0 {
+		c.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_AbandonCreation{
+			AbandonCreation: &controlpb.AbandonCreation{CreationRequestId: request},
+		}})
+	}
+}
+
 // A remotePartition connects a partition of this process to the daemon. It is
 // the shuffle.Lifecycle of the partition and the pool.Source of its pool.
 type remotePartition struct {
@@ -120,11 +139,11 @@ type remotePartition struct {
 	epoch            uint64
 	region, doorbell *memseg.Region
 
-	// stock are the segments that came with the partition and that its pool has
-	// not asked for yet.
-	stockMu   sync.Mutex
-	stock     []int
-	segments  int // of the region
+	segments int // of the region
+
+	poolMu    sync.Mutex
+	stock     []int // came with the partition, and its pool has not asked for them yet
+	returning []int // to be sent back
 	destroyed bool
 
 	mu        sync.Mutex               // held while partition is told of something
@@ -342,15 +361,15 @@ func (r *remotePartition) Attach(*pool.LocalBufferPool) {}
 
 // Request implements pool.Source.
 func (r *remotePartition) Request(n int) []int {
-	r.stockMu.Lock()
+	r.poolMu.Lock()
 	if r.destroyed {
-		r.stockMu.Unlock()
+		r.poolMu.Unlock()
 		return nil
 	}
 	there := min(n, len(r.stock))
 	segments := r.stock[:there:there]
 	r.stock = r.stock[there:]
-	r.stockMu.Unlock()
+	r.poolMu.Unlock()
 	if rest := n - there; rest > 0 {
 		r.client.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsWanted{
 			SegmentsWanted: &controlpb.SegmentsWanted{Epoch: r.epoch, Count: uint32(rest)},
@@ -359,20 +378,45 @@ func (r *remotePartition) Request(n int) []int {
 	return segments
 }
 
-// Recycle implements pool.Source.
+// Recycle implements pool.Source. What comes back while a message waits to be sent
+// goes with it.
 func (r *remotePartition) Recycle(segments []int) {
-	for ranges := range slices.Chunk(ipc.EncodeSegments(segments), ipc.MaxRangesPerMessage) {
-		r.client.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsReturned{
-			SegmentsReturned: &controlpb.SegmentsReturned{Epoch: r.epoch, Segments: ranges},
-		}})
+	if len(segments) == 0 {
+		return
 	}
+	r.poolMu.Lock()
+	isFirst := len(r.returning) == 0
+	r.returning = append(r.returning, segments...)
+	r.poolMu.Unlock()
+	if isFirst {
+		// Without a connection nobody wants them.
+		_ = r.client.outbox.PostFunc(r.returned)
+	}
+}
+
+// returned makes the message that sends segments back.
+func (r *remotePartition) returned() (proto.Message, ipc.FDs, error) {
+	r.poolMu.Lock()
+	segments := r.returning
+	r.returning = nil
+	r.poolMu.Unlock()
+	slices.Sort(segments) // neighbours make one range
+	ranges := ipc.EncodeSegments(segments)
+	now := min(len(ranges), ipc.MaxRangesPerMessage)
+	if now < len(ranges) {
+		rest, _ := ipc.DecodeSegments("rest", ranges[now:], r.segments)
+		r.Recycle(rest)
+	}
+	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsReturned{
+		SegmentsReturned: &controlpb.SegmentsReturned{Epoch: r.epoch, Segments: ranges[:now]},
+	}}, nil, nil
 }
 
 // Destroy implements pool.Source.
 func (r *remotePartition) Destroy() {
-	r.stockMu.Lock()
+	r.poolMu.Lock()
 	stock := r.stock
 	r.stock, r.destroyed = nil, true
-	r.stockMu.Unlock()
+	r.poolMu.Unlock()
 	r.Recycle(stock)
 }

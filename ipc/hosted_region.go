@@ -1,7 +1,6 @@
 package ipc
 
 import (
-	"errors"
 	"fmt"
 	"sort"
 	"sync"
@@ -12,37 +11,35 @@ import (
 	"shuffled/shuffle"
 )
 
-const (
-	// maxFirstGrant bounds the segments that a partition gets with the answer to
-	// its creation, since all of them are backed with memory before.
-	maxFirstGrant = 1024
-	// maxGrantPerMessage bounds those of a notification; the rest follows in
-	// another.
-	maxGrantPerMessage = 1024
-)
+// maxGrantPerMessage bounds the segments of a notification, since all of them are
+// backed with memory before; the rest follows in another.
+const maxGrantPerMessage = 1024
 
 // A hostedRegion is the daemon's side of a partition: its region and doorbell,
 // its grant of segments, and the session of its producer. It is the
 // shuffle.PartitionHost of the registry and the pool.GrantListener of its grant.
 //
-// The producer asks for segments and gets as many, never more: what the pool has
-// granted before the producer asked for it stays in stock.
+// The producer asks for segments and gets as many, never more. No segment is backed
+// with memory before it does.
 type hostedRegion struct {
 	server   *Server
 	uid      uint32
 	spec     shuffle.PartitionSpec
 	layout   memseg.PartitionLayout
+	required int // segments
 	memfd    *memseg.Memfd
 	doorbell *memseg.Memfd
 	control  *memseg.Region // header and queues, read-only, for statistics
-	grant    *pool.Grant
-	use      account // booked in the ledger
+	use      account        // booked in the ledger
 	hosted   *shuffle.HostedPartition
+	creation *creation
 
 	session  atomic.Pointer[session] // of the producer, nil once it is gone
 	mappedAt atomic.Int64            // when the producer mapped it, 0 before
 
 	mu       sync.Mutex
+	grant    *pool.Grant      // nil until the partition has asked to be admitted
+	over     error            // why no more segments are wanted, nil before
 	segments *pool.SegmentSet // taken ones are with the producer
 	handed   int              // how many those are
 	asked    int              // by the producer and not handed over
@@ -58,21 +55,20 @@ type hostedRegion struct {
 	last     regionStats // as of the last look, for counters that do not go back
 }
 
-// newHostedRegion makes the region of a partition, with the first segments of
-// its grant, and books it. It is given back by free until it is registered, and
-// by Drop afterwards.
+// newHostedRegion plans the region of a partition and books it. It is given back by
+// free until it is registered, and by Drop afterwards.
 func (s *Server) newHostedRegion(session *session, spec shuffle.PartitionSpec) (*hostedRegion, error) {
 	r := &hostedRegion{server: s, uid: session.who.UID, spec: spec}
 	r.session.Store(session)
-	if err := r.create(); err != nil {
+	if err := r.plan(); err != nil {
 		r.free(false)
 		return nil, fmt.Errorf("create partition %s: %w", spec.Label(), describeShortage(err))
 	}
 	return r, nil
 }
 
-// create does so step by step; free undoes as far as it came.
-func (r *hostedRegion) create() (err error) {
+// plan does so step by step; free undoes as far as it came.
+func (r *hostedRegion) plan() (err error) {
 	s := r.server
 	required, most := s.poolBounds(r.spec)
 	r.layout, err = memseg.NewPartitionLayout(uint32(r.spec.Type), r.spec.ID, 0, r.spec.Subpartitions, most, s.config.SegmentSize)
@@ -87,10 +83,8 @@ func (r *hostedRegion) create() (err error) {
 		return err
 	}
 	r.use = use
-	if err := r.createGrant(required); err != nil {
-		return err
-	}
-	return r.createMemory()
+	r.required = required
+	return nil
 }
 
 // poolBounds returns the smallest and the largest size of a partition's pool.
@@ -145,24 +139,60 @@ func (r *hostedRegion) queueBytes() int64 {
 	return (r.layout.MarkerOffset(0) + minSegmentSize - 1) / minSegmentSize * minSegmentSize
 }
 
-func (r *hostedRegion) createGrant(required int) error {
-	grant, err := r.server.pool.CreateGrant(pool.GrantSpec{Required: required, Max: max(r.layout.Segments, required)}, r)
-	if errors.Is(err, pool.ErrInsufficientBuffers) {
-		return &sentinelError{err, shuffle.ErrInsufficientBuffers}
+// createGrant asks for the segments that the partition requires. If they are not
+// there it waits, unless the server refuses at once, and admitted is called once they
+// are, possibly before createGrant has returned.
+func (r *hostedRegion) createGrant(admitted func()) (waits bool, err error) {
+	spec := pool.GrantSpec{Required: r.required, Max: max(r.layout.Segments, r.required)}
+	var grant *pool.Grant
+	if r.server.config.AdmissionTimeout < 0 {
+		grant, err = r.server.pool.CreateGrant(spec, r)
+	} else {
+		grant, waits, err = r.server.pool.QueueGrant(spec, r, func(g *pool.Grant) {
+			_ = r.setGrant(g)
+			admitted()
+		})
 	}
 	if err != nil {
-		return err
+		return false, shortOfBuffers(err)
 	}
+	if over := r.setGrant(grant); over != nil && waits && grant.GiveUp() != nil {
+		return false, over
+	}
+	return waits, nil
+}
+
+// setGrant returns why the partition is over, or nil.
+func (r *hostedRegion) setGrant(grant *pool.Grant) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.grant = grant
-	r.segments = pool.NewSegmentSet(r.layout.Segments)
-	r.ranges = r.newHugeRanges()
-	return nil
+	return r.over
 }
 
-// createMemory makes the shared objects and backs what is needed at once.
-func (r *hostedRegion) createMemory() (err error) {
+// createMemory makes the shared objects of a partition that was admitted, backs what
+// is needed at once, and returns descriptors for the producer.
+func (r *hostedRegion) createMemory() (FDs, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.over != nil:
+		return nil, r.over
+	case r.dropped:
+		return nil, fmt.Errorf("the daemon is %w", shuffle.ErrClosed)
+	}
+	r.segments = pool.NewSegmentSet(r.layout.Segments)
+	r.ranges = r.newHugeRanges()
+	r.size = r.grant.Limit()
+	if err := r.createObjects(); err != nil {
+		return nil, err
+	}
+	return shareReadWrite(r.memfd, r.doorbell)
+}
+
+// createObjects does so step by step; free undoes as far as it came. The lock is
+// held.
+func (r *hostedRegion) createObjects() (err error) {
 	name := "shuffled-partition-" + r.spec.ID.String()
 	if r.memfd, err = memseg.CreateMemfd(name, r.layout.RegionSize()); err != nil {
 		return err
@@ -187,16 +217,7 @@ func (r *hostedRegion) createMemory() (err error) {
 	if err = r.doorbell.SealSeals(); err != nil {
 		return err
 	}
-	if r.control, err = r.memfd.Map(memseg.ReadOnly, r.queueBytes()); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.size = r.grant.Size()
-	r.asked = min(r.grant.Spec().Required, maxFirstGrant)
-	r.request()
-	_, err = r.handOver(maxFirstGrant)
-	r.asked = 0 // what is still wished for stays in stock until the producer asks
+	r.control, err = r.memfd.Map(memseg.ReadOnly, r.queueBytes())
 	return err
 }
 

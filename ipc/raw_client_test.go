@@ -112,17 +112,42 @@ func (c *rawClient) next() *controlpb.ServerMessage {
 // ask sends a request and returns its answer, nil at the end of the connection.
 func (c *rawClient) ask(msg *controlpb.ClientMessage) *controlpb.ServerMessage {
 	c.t.Helper()
+	return c.answer(c.begin(msg))
+}
+
+// begin sends a request whose answer is fetched later.
+func (c *rawClient) begin(msg *controlpb.ClientMessage) (id uint64) {
+	c.t.Helper()
 	c.nextID++
 	msg.RequestId = c.nextID
 	c.tell(msg)
+	return c.nextID
+}
+
+// answer returns the answer to a request, nil at the end of the connection.
+func (c *rawClient) answer(id uint64) *controlpb.ServerMessage {
+	c.t.Helper()
 	for {
 		answer := c.next()
-		if answer == nil || answer.RequestId == msg.RequestId {
+		if answer == nil || answer.RequestId == id {
 			return answer
 		}
 		require.Zero(c.t, answer.RequestId)
 		c.notes = append(c.notes, answer)
 	}
+}
+
+// take asks for segments of a partition until it has got so many more.
+func (c *rawClient) take(created *controlpb.PartitionCreated, n int) (segments []int) {
+	c.t.Helper()
+	c.tell(wantMessage(created.Epoch, uint32(n)))
+	for len(segments) < n {
+		m := c.note(func(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil }).GetPoolResized()
+		granted, err := DecodeSegments("granted", m.Granted, int(created.PoolMax))
+		require.NoError(c.t, err)
+		segments = append(segments, granted...)
+	}
+	return segments
 }
 
 func (c *rawClient) tell(msg *controlpb.ClientMessage) {

@@ -1,6 +1,7 @@
 package ipc
 
 import (
+	"cmp"
 	"fmt"
 
 	"shuffled/ipc/controlpb"
@@ -11,7 +12,7 @@ import (
 // promised yet. The lock is held.
 func (r *hostedRegion) request() {
 	need := r.asked - r.stock - r.wished
-	if need <= 0 || r.dropped || r.starved {
+	if need <= 0 || r.dropped || r.starved || r.over != nil {
 		return
 	}
 	// What exceeds the maximum the grant would forget.
@@ -62,7 +63,7 @@ func (r *hostedRegion) want(count int) error {
 	if limit := 2 * r.layout.Segments; count > limit-r.asked {
 		return fieldError("segments_wanted.count", count, fmt.Sprintf("at most %d with the %d outstanding ones", limit, r.asked), shuffle.ErrProtocol)
 	}
-	if r.dropped {
+	if r.dropped || r.over != nil {
 		return nil
 	}
 	r.asked += count
@@ -128,20 +129,56 @@ func (r *hostedRegion) uncommit(segments []int) {
 	}
 }
 
-// SizeChanged implements pool.GrantListener.
+// SizeChanged implements pool.GrantListener. A producer is told at once if it has to
+// give something back, or would ask for more if it knew that it may; otherwise with the
+// next segments that it asks for. With many partitions, most of them are in neither
+// case.
 func (r *hostedRegion) SizeChanged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.post()
+	if r.grant == nil {
+		return
+	}
+	size := r.grant.Limit()
+	mustReturn := r.handed+r.stock > size
+	mayAsk := size > r.size && r.handed+r.asked >= r.size
+	if mustReturn || mayAsk {
+		r.post()
+	}
 }
 
 // Granted implements pool.GrantListener.
 func (r *hostedRegion) Granted(n int) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stock += n
 	r.wished -= n
+	if r.over != nil {
+		r.leaving += n
+		r.mu.Unlock()
+		r.recycle(n)
+		return
+	}
+	r.stock += n
 	r.post()
+	r.mu.Unlock()
+}
+
+// endGrant gives back what the partition was promised and what its producer has not
+// got yet: it wants no more segments, for the reason given. What it has stays charged
+// until it comes back.
+func (r *hostedRegion) endGrant(reason error) {
+	r.mu.Lock()
+	if r.over != nil || r.dropped || r.grant == nil {
+		r.over = cmp.Or(r.over, reason)
+		r.mu.Unlock()
+		return
+	}
+	r.over = reason
+	grant, stock := r.grant, r.stock
+	r.asked, r.stock = 0, 0
+	r.leaving += stock
+	r.mu.Unlock()
+	grant.Destroy()
+	r.recycle(stock)
 }
 
 // start lets the producer hear of its pool; it has been told of the partition.
@@ -185,7 +222,7 @@ func (r *hostedRegion) makeUpdate() (resized *controlpb.PoolResized, excess int)
 	if r.dropped {
 		return nil, 0
 	}
-	size := r.grant.Size()
+	size := r.grant.Limit()
 	r.request()
 	excess = max(0, min(r.stock, r.handed+r.stock-size))
 	r.stock -= excess

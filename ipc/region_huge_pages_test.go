@@ -75,7 +75,6 @@ func (s *testServer) hugeProducer() *hugeProducer {
 	require.NoError(s.t, err)
 	p.queue = memseg.NewQueueWriter(p.region, &layout, 0)
 	require.NotNil(s.t, c.ask(mappedMessage(p.created.Epoch)).GetAck())
-	p.has = int(p.created.PoolRequired)
 	return p
 }
 

@@ -37,6 +37,7 @@ func (r *hostedRegion) producerClosed(reason string) {
 	r.mu.Unlock()
 	r.session.Store(nil)
 	r.hosted.ProducerClosed(reason)
+	r.endGrant(shuffle.ErrProducerLost)
 }
 
 // Attach implements shuffle.PartitionHost.
@@ -133,6 +134,8 @@ func (r *hostedRegion) ConsumerDetached(subpartition int, consumed bool, reason 
 
 // Ended implements shuffle.PartitionHost.
 func (r *hostedRegion) Ended(err error) {
+	r.creation.abandon(err)
+	r.endGrant(err)
 	r.notifyProducer(&controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionReleased{PartitionReleased: &controlpb.PartitionReleased{
 		Epoch: r.layout.Epoch, Error: EncodeError(err),
 	}}})

@@ -37,6 +37,7 @@ type Server struct {
 	pool       *pool.NetworkBufferPool
 	ledger     *ledger
 	statistics statistics
+	admissions admissions
 
 	memoryCalls
 
@@ -89,10 +90,12 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 		gates: make(map[uint64]*hostedGate), hugePagesWanted: make(chan struct{}, 1),
 	}
 	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
+	s.admissions.changed = make(chan struct{}, 1)
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails
 	s.done.Go(func() { s.partitions.Run(ctx) })
 	s.done.Go(func() { s.retryStarved(ctx, retryPause) })
 	s.done.Go(func() { s.useHugePages(ctx) })
+	s.done.Go(func() { s.runAdmissions(ctx) })
 	return s, nil
 }
 
@@ -268,7 +271,8 @@ func (s *Server) newEpoch(r *hostedRegion) uint64 {
 	}
 }
 
-// retryStarved asks again for memory that the kernel did not have.
+// retryStarved asks again for memory that the kernel did not have, and brings the sizes
+// of all partitions up to date.
 func (s *Server) retryStarved(ctx context.Context, pause time.Duration) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
@@ -278,6 +282,7 @@ func (s *Server) retryStarved(ctx context.Context, pause time.Duration) {
 		case <-ctx.Done():
 			return
 		}
+		s.pool.Settle()
 		s.mu.Lock()
 		starved := s.starved
 		s.starved = nil

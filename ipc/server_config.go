@@ -45,6 +45,10 @@ type Config struct {
 	// Retention is how long a finished partition is kept while nobody reads it;
 	// 10 minutes by default.
 	Retention time.Duration
+	// AdmissionTimeout is how long the creation of a partition waits for the segments
+	// that it requires to come back from others; 5 seconds by default. If it is negative,
+	// a partition for which they are not there is refused at once.
+	AdmissionTimeout time.Duration
 	// HelloTimeout is how long a new connection may take to say Hello; 30 seconds
 	// by default.
 	HelloTimeout time.Duration
@@ -65,6 +69,10 @@ type Config struct {
 	FirstOrdinal uint64
 }
 
+// DefaultAdmissionTimeout is how long creations of partitions wait for memory by
+// default.
+const DefaultAdmissionTimeout = 5 * time.Second
+
 // minSegmentSize is a page, since memory is committed and given back in pages.
 const minSegmentSize = 4096
 
@@ -72,6 +80,9 @@ const minSegmentSize = 4096
 func (c Config) withDefaults() Config {
 	if c.SegmentSize == 0 {
 		c.SegmentSize = pool.DefaultSegmentSize
+	}
+	if c.AdmissionTimeout == 0 {
+		c.AdmissionTimeout = DefaultAdmissionTimeout
 	}
 	if c.HelloTimeout == 0 {
 		c.HelloTimeout = 30 * time.Second

@@ -77,6 +77,7 @@ func TestMessagesOutsideTheProtocolEndTheSessionOnly(t *testing.T) {
 			c.tell(returnMessage(epoch, &controlpb.SegmentRange{First: 0, Last: 1}, &controlpb.SegmentRange{First: 1, Last: 1}))
 		}, "segment 1 twice"},
 		"segment returned again": {func(c *rawClient, epoch, _ uint64) {
+			require.Equal(t, []int{0}, c.take(&controlpb.PartitionCreated{Epoch: epoch, PoolMax: 18}, 1))
 			c.tell(returnMessage(epoch, &controlpb.SegmentRange{First: 0, Last: 0}))
 			c.tell(returnMessage(epoch, &controlpb.SegmentRange{First: 0, Last: 0}))
 		}, "return segment 0"},
@@ -202,11 +203,12 @@ func TestProducerGetsExactlyTheSegmentsThatItAsksFor(t *testing.T) {
 	created := c.create(shuffle.NewPartitionID(), 1)
 	require.EqualValues(t, 2, created.PoolRequired)
 	require.EqualValues(t, 18, created.PoolMax)
-	require.Equal(t, []*controlpb.SegmentRange{{First: 0, Last: 1}}, cloneRanges(created.Granted), "what it requires, at once")
+	require.Empty(t, created.Granted)
+	require.Zero(t, s.Snapshot().Pool.Used, "it has asked for nothing")
 	require.NotNil(t, c.ask(mappedMessage(created.Epoch)).GetAck())
 	c.tell(wantMessage(created.Epoch, 5))
 	c.tell(wantMessage(created.Epoch, 4))
-	have := map[int]bool{0: true, 1: true}
+	have := map[int]bool{}
 	resized := func(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil }
 	collect := func(count int) {
 		for len(have) < count {
@@ -220,10 +222,10 @@ func TestProducerGetsExactlyTheSegmentsThatItAsksFor(t *testing.T) {
 			require.LessOrEqual(t, len(have), count, "more than it asked for")
 		}
 	}
-	collect(11)
+	collect(9)
 	info := s.Snapshot().Partitions[0]
-	require.Equal(t, 11, info.SegmentsHeld)
-	require.Equal(t, 11, s.Snapshot().Pool.Used)
+	require.Equal(t, 9, info.SegmentsHeld)
+	require.Equal(t, 9, s.Snapshot().Pool.Used)
 	before := s.Snapshot().BackedBytes
 
 	c.tell(returnMessage(created.Epoch, &controlpb.SegmentRange{First: 3, Last: 6}, &controlpb.SegmentRange{First: 0, Last: 0}))
@@ -231,20 +233,12 @@ func TestProducerGetsExactlyTheSegmentsThatItAsksFor(t *testing.T) {
 		delete(have, segment)
 	}
 	require.NotNil(t, c.ask(listMessage()).GetPartitionList()) // it is handled
-	require.Equal(t, 6, s.Snapshot().Pool.Used)
+	require.Equal(t, 4, s.Snapshot().Pool.Used)
 	require.Equal(t, before-5*4096, s.Snapshot().BackedBytes, "the kernel has the memory back")
 	c.tell(wantMessage(created.Epoch, 18))
 	collect(18) // no more than there are
 	c.leave()
 	s.requireIdle()
-}
-
-func cloneRanges(ranges []*controlpb.SegmentRange) []*controlpb.SegmentRange {
-	var clones []*controlpb.SegmentRange
-	for _, r := range ranges {
-		clones = append(clones, &controlpb.SegmentRange{First: r.First, Last: r.Last})
-	}
-	return clones
 }
 
 func TestGrantWithoutMemoryIsTriedAgain(t *testing.T) {
@@ -268,14 +262,14 @@ func TestGrantWithoutMemoryIsTriedAgain(t *testing.T) {
 	err := DecodeError(c.ask(createMessage(shuffle.NewPartitionID(), 1)).GetError())
 	require.ErrorIs(t, err, shuffle.ErrNoMemory)
 	require.Len(t, s.Snapshot().Partitions, 1, "nothing is left of it")
-	require.Equal(t, 2, s.Snapshot().Pool.Used)
+	require.Zero(t, s.Snapshot().Pool.Used)
 
 	require.NotNil(t, c.ask(mappedMessage(created.Epoch)).GetAck())
-	c.tell(wantMessage(created.Epoch, 16))
+	c.tell(wantMessage(created.Epoch, 18))
 	require.Eventually(t, func() bool { return s.Snapshot().Totals.CommitFailures > 2 }, testPatience, time.Millisecond)
-	require.Eventually(t, func() bool { return s.Snapshot().Pool.Used == 2 }, testPatience, time.Microsecond, "the budget is given back meanwhile")
+	require.Eventually(t, func() bool { return s.Snapshot().Pool.Used == 0 }, testPatience, time.Microsecond, "the budget is given back meanwhile")
 	short.Store(false)
-	held := 2
+	held := 0
 	for held < 18 {
 		m := c.note(func(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil }).GetPoolResized()
 		granted, err := DecodeSegments("granted", m.Granted, 18)
@@ -304,39 +298,6 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
-}
-
-func TestRequiredSegmentsComeBackFromAPartitionThatHasMore(t *testing.T) {
-	config := serverConfig()
-	config.Memory = 18 * 4096
-	s := startServer(t, config)
-	rich := s.greet()
-	first := rich.create(shuffle.NewPartitionID(), 1)
-	rich.tell(wantMessage(first.Epoch, 16))
-	resized := func(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil }
-	for held := 2; held < 18; {
-		granted, err := DecodeSegments("granted", rich.note(resized).GetPoolResized().Granted, 18)
-		require.NoError(t, err)
-		held += len(granted)
-	}
-	poor := s.greet()
-	second := poor.create(shuffle.NewPartitionID(), 3)
-	require.Empty(t, second.Granted, "all are handed out")
-	poor.tell(wantMessage(second.Epoch, 3))
-	size := rich.note(resized).GetPoolResized().PoolSize
-	require.Less(t, size, uint32(18), "the first must shrink")
-	rich.tell(returnMessage(first.Epoch, &controlpb.SegmentRange{First: size, Last: 17}))
-	for held := 0; held < 3; {
-		granted, err := DecodeSegments("granted", poor.note(resized).GetPoolResized().Granted, 18)
-		require.NoError(t, err)
-		held += len(granted)
-	}
-	refused := DecodeError(poor.ask(createMessage(shuffle.NewPartitionID(), 16)).GetError())
-	require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers)
-	require.ErrorContains(t, refused, "required 17, but only 12 available")
-	rich.leave()
-	poor.leave()
-	s.requireIdle()
 }
 
 func TestPeersGetWhatTheyMayWriteAndNoMore(t *testing.T) {

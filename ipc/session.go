@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -19,7 +22,7 @@ import (
 const outboxLimit = 1 << 18
 
 // A session is the daemon's side of one client's connection. Its goroutine alone
-// receives, handles messages one by one, and owns the maps; what other
+// receives, handles messages one by one, and owns the gates; what other
 // goroutines have to say to the client goes through the outbox.
 type session struct {
 	server *Server
@@ -28,9 +31,13 @@ type session struct {
 	who    shuffle.Principal
 	log    *slog.Logger
 
-	greeted    bool
+	greeted bool
+	gates   map[uint64]*hostedGate
+
+	mu         sync.Mutex
+	creations  map[uint64]*creation     // under way, by the id of their request
 	partitions map[uint64]*hostedRegion // produced by this client, by epoch
-	gates      map[uint64]*hostedGate
+	gone       bool                     // no partitions are added any more
 }
 
 // serveConn runs the session of a client to its end.
@@ -46,7 +53,7 @@ func (s *Server) serveConn(conn *Conn) {
 		server: s, conn: conn, outbox: NewOutbox(conn, outboxLimit),
 		who:        shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID},
 		log:        s.log.With("uid", peer.UID, "pid", peer.PID),
-		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate),
+		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate), creations: make(map[uint64]*creation),
 	}
 	if err := session.admit(); err != nil {
 		session.refuse(err)
@@ -127,13 +134,18 @@ func (s *session) run() (reason error) {
 		if s.server.isClosed() {
 			return err // the client is to see the end of the connection
 		}
-		s.server.statistics.reject(err)
-		s.reply(msg.GetRequestId(), &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
+		s.refuseRequest(msg.GetRequestId(), err)
 		if errors.Is(err, shuffle.ErrProtocol) || errors.Is(err, shuffle.ErrVersionMismatch) {
 			return err
 		}
-		s.log.Debug("request refused", "error", err)
 	}
+}
+
+// refuseRequest answers a request with an error. For any goroutine.
+func (s *session) refuseRequest(id uint64, err error) {
+	s.server.statistics.reject(err)
+	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
+	s.log.Debug("request refused", "error", err)
 }
 
 // end gives up everything that the client had.
@@ -145,7 +157,14 @@ func (s *session) end(reason error) {
 	s.server.mu.Lock()
 	delete(s.server.sessions, s)
 	s.server.mu.Unlock()
-	for _, r := range s.partitions {
+	s.mu.Lock()
+	s.gone = true
+	creations, partitions := slices.Collect(maps.Values(s.creations)), s.partitions
+	s.mu.Unlock()
+	for _, c := range creations {
+		c.abandon(fmt.Errorf("%s: %w", cause, shuffle.ErrClosed))
+	}
+	for _, r := range partitions {
 		r.producerClosed("the producer is gone, " + cause)
 	}
 	for _, g := range s.gates {
@@ -214,6 +233,8 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 		return s.handleClosePartition(body.ClosePartition)
 	case *controlpb.ClientMessage_CloseChannel:
 		return s.handleCloseChannel(body.CloseChannel)
+	case *controlpb.ClientMessage_AbandonCreation:
+		return s.handleAbandonCreation(body.AbandonCreation)
 	}
 	if id == 0 {
 		return fieldError("client_message.request_id", 0, "a number above 0 with "+messageName(msg), shuffle.ErrProtocol)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/memseg"
+	"shuffled/pool"
 	"shuffled/shuffle"
 )
 
@@ -41,6 +42,14 @@ type sentinelError struct {
 
 func (e *sentinelError) Error() string   { return e.err.Error() }
 func (e *sentinelError) Unwrap() []error { return []error{e.err, e.sentinel} }
+
+// shortOfBuffers gives the pool's error of that kind its sentinel of package shuffle.
+func shortOfBuffers(err error) error {
+	if errors.Is(err, pool.ErrInsufficientBuffers) {
+		return &sentinelError{err, shuffle.ErrInsufficientBuffers}
+	}
+	return err
+}
 
 // describeShortage gives errors of the kernel about descriptors and memory the
 // sentinel that they stand for.

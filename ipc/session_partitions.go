@@ -3,6 +3,7 @@ package ipc
 import (
 	"fmt"
 	"math"
+	"time"
 	"unicode/utf8"
 
 	"shuffled/ipc/controlpb"
@@ -52,24 +53,56 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 	if err != nil {
 		return err
 	}
-	fds, err := shareReadWrite(r.memfd, r.doorbell)
-	if err != nil {
-		r.free(false)
-		return fmt.Errorf("create partition %s: %w", spec.Label(), describeShortage(err))
-	}
-	hosted, err := s.server.partitions.Register(shuffle.Registration{
+	c := &creation{session: s, requestID: id, region: r, deadline: time.Now().Add(s.server.config.AdmissionTimeout)}
+	r.creation = c
+	// The name comes before the memory: an older attempt that this one fences may hold
+	// what it needs.
+	r.hosted, err = s.server.partitions.Register(shuffle.Registration{
 		Spec: spec, Producer: s.who, Host: r, HoldWhileMapped: s.server.config.Isolation == StrictIsolation,
 	})
 	if err != nil {
-		fds.Close()
 		r.free(false)
 		return fmt.Errorf("create %w", err)
 	}
-	r.hosted = hosted
-	s.server.statistics.partitionCreated()
-	s.partitions[r.layout.Epoch] = r
-	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionCreated{PartitionCreated: r.created()}}, fds...)
-	r.start()
+	s.begin(c)
+	return c.start()
+}
+
+// begin remembers a creation until it is created or forgotten.
+func (s *session) begin(c *creation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.creations[c.requestID] = c
+}
+
+// created makes a partition one that this client produces. It reports false if the
+// client is gone.
+func (s *session) created(c *creation) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return false
+	}
+	delete(s.creations, c.requestID)
+	s.partitions[c.region.layout.Epoch] = c.region
+	return true
+}
+
+func (s *session) forget(c *creation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.creations, c.requestID)
+}
+
+// handleAbandonCreation ends the wait of a creation. If it does not wait, its answer
+// is on the way.
+func (s *session) handleAbandonCreation(m *controlpb.AbandonCreation) error {
+	s.mu.Lock()
+	c := s.creations[m.GetCreationRequestId()]
+	s.mu.Unlock()
+	if c != nil {
+		c.abandon(fmt.Errorf("it was abandoned by its client: %w", shuffle.ErrClosed))
+	}
 	return nil
 }
 
@@ -77,19 +110,18 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 func (r *hostedRegion) created() *controlpb.PartitionCreated {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	created := &controlpb.PartitionCreated{
+	return &controlpb.PartitionCreated{
 		Epoch: r.layout.Epoch, RegionSize: uint64(r.layout.RegionSize()), DoorbellSize: uint64(r.doorbell.Size()),
-		PoolRequired: uint32(r.grant.Spec().Required), PoolMax: uint32(r.layout.Segments), PoolSize: uint32(r.size),
+		PoolRequired: uint32(r.required), PoolMax: uint32(r.layout.Segments), PoolSize: uint32(r.size),
 	}
-	if r.handed > 0 {
-		// The first segments of a new region are its lowest ones.
-		created.Granted = []*controlpb.SegmentRange{{First: 0, Last: uint32(r.handed - 1)}}
-	}
-	return created
 }
 
 // region finds a partition that this client produces, or nil.
-func (s *session) region(epoch uint64) *hostedRegion { return s.partitions[epoch] }
+func (s *session) region(epoch uint64) *hostedRegion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.partitions[epoch]
+}
 
 // regionOf finds the partition that a request is about.
 func (s *session) regionOf(request string, epoch uint64) (*hostedRegion, error) {
@@ -135,7 +167,9 @@ func (s *session) handleClosePartition(m *controlpb.ClosePartition) error {
 	if r == nil {
 		return fieldError("close_partition.epoch", fmt.Sprintf("%#x", m.GetEpoch()), "that of a partition of this client", shuffle.ErrProtocol)
 	}
+	s.mu.Lock()
 	delete(s.partitions, m.GetEpoch())
+	s.mu.Unlock()
 	r.producerClosed("the producer closed it unfinished")
 	return nil
 }
@@ -148,6 +182,7 @@ func (s *session) handleFinishPartition(id uint64, m *controlpb.FinishPartition)
 	if err := r.hosted.Finished(); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
+	r.endGrant(shuffle.ErrFinished)
 	s.acknowledge(id)
 	return nil
 }
@@ -163,6 +198,7 @@ func (s *session) handleFailPartition(id uint64, m *controlpb.FailPartition) err
 	if err := r.hosted.Failed(m.GetCause()); err != nil {
 		return err
 	}
+	r.endGrant(shuffle.ErrPartitionFailed)
 	s.acknowledge(id)
 	return nil
 }
@@ -177,6 +213,7 @@ func (s *session) handleReleasePartition(id uint64, m *controlpb.ReleasePartitio
 	} else {
 		r.hosted.Released("by its producer")
 	}
+	r.endGrant(shuffle.ErrPartitionReleased)
 	s.acknowledge(id)
 	return nil
 }

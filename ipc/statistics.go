@@ -235,7 +235,7 @@ func (s *statistics) report(now Totals) Totals {
 func (r *hostedRegion) backedBytes() (all, huge int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dropped {
+	if r.dropped || r.memfd == nil {
 		return 0, 0
 	}
 	all, _ = r.memfd.BackedBytes()
@@ -250,8 +250,10 @@ func (r *hostedRegion) fillIn(info *shuffle.PartitionInfo) regionStats {
 	stats := r.readStats()
 	info.BytesOut, info.BuffersOut, info.Records = stats.bytes, stats.buffers, stats.records
 	info.BackPressured, info.WakeUps = time.Duration(stats.backPressuredNs), stats.wakeUps
-	info.PoolRequired, info.PoolMax = r.grant.Spec().Required, r.layout.Segments
-	info.PoolSize, info.SegmentsHeld = r.size, r.handed
+	info.PoolRequired, info.PoolMax, info.SegmentsHeld = r.required, r.layout.Segments, r.handed
+	if r.grant != nil {
+		info.PoolSize = r.grant.Limit()
+	}
 	if r.dropped {
 		return regionStats{}
 	}

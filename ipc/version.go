@@ -14,12 +14,14 @@ const (
 	MaxProtocolVersion uint32 = 1
 )
 
-// Features are optional parts of the protocol, a bit each. None is defined in
-// version 1.
+// Features are optional parts of the protocol, a bit each.
 type Features uint64
 
+// FeatureAbandonCreation is the message AbandonCreation.
+const FeatureAbandonCreation Features = 1 << 0
+
 // SupportedFeatures are the features that this build knows.
-const SupportedFeatures Features = 0
+const SupportedFeatures = FeatureAbandonCreation
 
 // CommonFeatures returns what both sides know. Bits that only one of them knows
 // are off, whatever they mean.

@@ -2,9 +2,10 @@
 //
 // It works on numbers only, never on memory. The daemon's [NetworkBufferPool]
 // holds the budget of the whole host: so many segments of one size. Each
-// partition gets a [Grant] of it: a promise of Required segments, and up to Max
-// as long as others do not need them. A surplus is spread over the grants in
-// proportion to what they could use, and is taken back when new grants come.
+// partition gets a [Grant] of it: Required segments that are there whenever it asks
+// for them, and up to Max as long as others do not need them. A surplus is spread over
+// the grants in proportion to what they could use, and is taken back when new grants
+// come; these wait until it has come back ([NetworkBufferPool.QueueGrant]).
 //
 // Which segments a grant stands for is the matter of the partition's region:
 // segment numbers run from 0 in each of them, and a [SegmentSet] tells which are
@@ -26,9 +27,12 @@
 // is closed when it is worth another try. Nothing calls out with a lock held.
 //
 // The behaviour is that of Flink's NetworkBufferPool and LocalBufferPool, with
-// these differences. Segments that come back are given to the waiting grants in
-// the order in which they began to wait, and no grant gets more than it requires
-// while another lacks what it requires. A channel over its quota makes a pool
+// these differences. A grant is admitted when what it requires is free, not when it
+// has not been promised, and no grant gets more than it requires of what another one
+// may still require. Segments that come back are given to the waiting grants in the
+// order in which they began to wait. Sizes lag behind a little where there are many
+// grants. A local pool fetches its first segments when one is wanted, and gives back
+// those that it has not needed for a while. A channel over its quota makes a pool
 // unavailable but does not keep a record that has been begun from a free segment.
 // Broadcast segments are charged to no channel.
 package pool

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"container/list"
 	"fmt"
 	"math"
 )
@@ -38,7 +39,7 @@ func (s GrantSpec) validate() error {
 // ignored.
 type GrantListener interface {
 	// SizeChanged is called after redistribution has changed the size of the
-	// grant; [Grant.Size] tells the present one. It comes before a Granted that the
+	// grant; [Grant.Limit] tells the present one. It comes before a Granted that the
 	// new size made possible. Several changes may be told by one call.
 	SizeChanged()
 	// Granted is called when n segments that an earlier Request asked for and did
@@ -58,17 +59,31 @@ type Grant struct {
 	pool     *NetworkBufferPool
 	spec     GrantSpec
 	listener GrantListener
+	// admittedAtOnce says that it did not wait to be admitted.
+	admittedAtOnce bool
+	admitted       func(*Grant) // of QueueGrant
 
 	// The fields below are guarded by pool.mu.
 	size      int
 	held      int
-	wish      int // asked for and not got; above 0 exactly while in pool.waiting
+	wish      int // asked for and not got
 	destroyed bool
 
+	admission *list.Element // in pool.admissions, nil once admitted
+	claims    bool          // while there: segments are kept for it
+
+	waitsSince uint64 // while it has a wish: which of all wishes it was
+	place      int    // in pool.waiting, counted from 1; 0 while not there
+
+	// While sizes are set.
+	nextSize int
+	isExact  bool
+
 	// What the listener has not been told yet.
-	listed      bool // in pool.announcements
-	resized     bool
-	unannounced int // segments among held
+	listed       bool // in pool.announcements
+	admittedNews bool
+	resized      bool
+	unannounced  int // segments among held
 }
 
 // Spec returns what the grant was created with.
@@ -76,7 +91,19 @@ func (g *Grant) Spec() GrantSpec { return g.spec }
 
 // Size returns the number of segments that the grant may hold at present. It
 // lies between Required and Max. It stays as it was when the grant is destroyed.
+// Where sizes lag behind, it has them set first, and so it may call listeners; see
+// Limit.
 func (g *Grant) Size() int {
+	g.pool.mu.Lock()
+	defer g.pool.unlockAndAnnounce()
+	g.pool.settle()
+	return g.size
+}
+
+// Limit returns the size that requests are measured by, and calls nobody. With
+// eight grants or more it can lag behind Size for a while, as sizes are set anew
+// once an eighth of the grants or of the surplus has changed, or by Settle.
+func (g *Grant) Limit() int {
 	g.pool.mu.Lock()
 	defer g.pool.mu.Unlock()
 	return g.size
@@ -90,16 +117,17 @@ func (g *Grant) Held() int {
 }
 
 // Request asks for n more segments and returns how many of them the grant holds
-// from now on. The rest is remembered on top of what earlier requests still lack,
-// and is announced with [GrantListener.Granted] when segments come back or the
-// size of the grant grows; waiting grants are served in the order in which they
-// began to wait. Held and wished segments together never exceed the maximum; what
-// exceeds it is not remembered.
+// from now on: as many as it lacks of what it requires, and others as they are free.
+// The rest is remembered on top of what earlier requests still lack, and is announced
+// with [GrantListener.Granted] when segments come back or the size of the grant grows;
+// waiting grants are served in the order in which they began to wait. Held and wished
+// segments together never exceed the maximum; what exceeds it is not remembered. A
+// grant that is not admitted gets nothing, and nothing is remembered.
 func (g *Grant) Request(n int) int {
 	p := g.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.destroyed || g.destroyed {
+	if p.destroyed || g.destroyed || g.admission != nil {
 		return 0
 	}
 	n = min(n, min(g.spec.Max, p.total)-g.held-g.wish)
@@ -112,9 +140,10 @@ func (g *Grant) Request(n int) int {
 	p.move(g, got)
 	if got < n {
 		if g.wish == 0 {
-			p.waiting = append(p.waiting, g)
+			p.waiting.begin(g)
 		}
 		g.wish += n - got
+		p.waiting.update(g)
 	}
 	return got
 }
@@ -132,18 +161,19 @@ func (g *Grant) Recycle(n int) error {
 	if held := g.held - g.unannounced; n > held {
 		return fmt.Errorf("recycle %d segments, but only %d are held: %w", n, held, ErrUnknownSegment)
 	}
-	p.move(g, -n)
-	p.serveWaiting()
+	p.giveBack(g, n)
 	return nil
 }
 
 // Destroy gives the promise back; other grants may grow by it at once. Segments
-// that are held stay charged until they are recycled or reclaimed. It may be
-// called more than once.
+// that are held stay charged until they are recycled or reclaimed. A grant that
+// waits to be admitted waits no more. It may be called more than once.
 func (g *Grant) Destroy() {
-	g.pool.mu.Lock()
-	defer g.pool.unlockAndAnnounce()
-	g.pool.destroyGrants(g)
+	p := g.pool
+	p.mu.Lock()
+	defer p.unlockAndAnnounce()
+	p.destroyGrant(g)
+	p.changed()
 }
 
 // Reclaim destroys the grant and takes back everything it holds. It is for the
@@ -153,15 +183,37 @@ func (g *Grant) Reclaim() {
 	p := g.pool
 	p.mu.Lock()
 	defer p.unlockAndAnnounce()
-	p.destroyGrants(g)
+	p.destroyGrant(g)
 	p.move(g, -g.held)
-	p.serveWaiting()
+	p.changed()
+}
+
+// giveBack takes n segments from the grant. Those it still requires, and has
+// asked for, it gets again; others go to grants that wait to be admitted, and then to
+// those that wait for more. The caller holds the lock.
+func (p *NetworkBufferPool) giveBack(g *Grant, n int) {
+	if n == 0 {
+		return
+	}
+	p.move(g, -n)
+	if g.wish > 0 && g.unmet() > 0 && !p.destroyed {
+		n := min(g.wish, g.unmet())
+		p.move(g, n)
+		g.wish -= n
+		g.unannounced += n
+		p.announce(g)
+	}
+	p.waiting.update(g)
+	if g.destroyed {
+		p.changes++ // what lingered is surplus now
+	}
+	p.handOn()
 }
 
 // unmet returns how many of the required segments the grant does not hold. The
 // caller holds the lock.
 func (g *Grant) unmet() int {
-	if g.destroyed {
+	if g.destroyed || g.admission != nil {
 		return 0
 	}
 	return max(0, g.spec.Required-g.held)

@@ -8,14 +8,19 @@ import (
 // CreateLocalPool returns a pool that lives in the process of the daemon, with a
 // grant of its own. Its size follows redistribution, its segments are the lowest
 // free ones of a region of config.Max segments (of the whole budget if that is
-// less), and LazyDestroy destroys its grant too. Errors are those of CreateGrant
-// and NewLocalBufferPool.
+// less), and LazyDestroy destroys its grant too. It does not wait: if what it requires
+// is not free, the others give back at once what exceeds their sizes and is free with
+// them; what they need longer for comes too late. Errors are those of CreateGrant and
+// NewLocalBufferPool.
 func (p *NetworkBufferPool) CreateLocalPool(config LocalConfig) (*LocalBufferPool, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("local buffer pool: %w", err)
 	}
 	s := &grantSource{}
-	grant, err := p.CreateGrant(GrantSpec{Required: config.Required, Max: config.Max}, s)
+	grant, waits, err := p.QueueGrant(GrantSpec{Required: config.Required, Max: config.Max}, s, func(*Grant) {})
+	if err == nil && waits {
+		err = grant.GiveUp()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +97,9 @@ func (s *grantSource) SizeChanged() {
 		return
 	}
 	for {
-		size := s.grant.Size()
+		size := s.grant.Limit()
 		mustHold(pool.SetNumBuffers(size))
-		if size == s.grant.Size() {
+		if size == s.grant.Limit() {
 			return
 		}
 	}

@@ -15,7 +15,7 @@ func TestLocalPoolsFollowRedistribution(t *testing.T) {
 	require.Equal(t, []int{5, 5}, []int{first.Size(), second.Size()})
 	others, _ := createGrant(t, network, 6, 6)
 	require.Equal(t, []int{2, 2}, []int{first.Size(), second.Size()})
-	require.Equal(t, 8, network.Stats().Available, "each pool has fetched one ahead")
+	require.Equal(t, 10, network.Stats().Available, "nobody has wanted a segment")
 	require.Equal(t, 6, others.Request(6))
 	others.Reclaim()
 	first.LazyDestroy()
@@ -24,36 +24,47 @@ func TestLocalPoolsFollowRedistribution(t *testing.T) {
 
 func TestOverProvisionedLocalPoolHandsItsExcessToTheNewOne(t *testing.T) {
 	network := newNetwork(t, 1024)
-	first := createLocal(t, network, LocalConfig{Required: 511, Max: 1024})
-	segments := requestAll(t, first, 513)
-	second := createLocal(t, network, LocalConfig{Required: 513, Max: 1024})
-	require.Equal(t, []int{511, 513}, []int{first.Size(), second.Size()})
-	requireNone(t, first)
-	require.Equal(t, 513, first.Requested(), "the one fetched ahead was given back")
-	requestAll(t, second, 511)
+	first := createLocal(t, network, LocalConfig{Required: 500, Max: 1024})
+	segments := requestAll(t, first, 700)
+	recycle(t, first, segments[600:]...)
+	_, err := network.CreateLocalPool(LocalConfig{Required: 513, Max: 1024})
+	require.ErrorIs(t, err, ErrInsufficientBuffers, "what the first one uses does not come at once")
+	require.Equal(t, 1024, first.Size())
+	require.Equal(t, 601, first.Requested(), "what was free was given back, and one fetched ahead again")
+
+	recycle(t, first, segments[:100]...)
+	require.Equal(t, 601, first.Requested())
+	requestAll(t, first, 100)
+	recycle(t, first, segments[100:200]...)
+	second := createLocal(t, network, LocalConfig{Required: 510, Max: 1024})
+	require.Equal(t, []int{507, 517}, []int{first.Size(), second.Size()})
+	require.Equal(t, 507, first.Requested())
+	requestAll(t, second, 517)
 	requireNone(t, second)
 	waiting := second.Availability()
-	recycle(t, first, segments[0])
+	first.LazyDestroy()
 	require.True(t, isClosed(waiting))
-	require.Zero(t, network.Stats().Available)
-	require.Equal(t, 512, first.Requested())
-	require.Equal(t, 512, second.Requested())
-	request(t, second, NoChannel)
+	require.Equal(t, 500, first.Requested(), "in use")
+	requestAll(t, second, 7)
+	requireNone(t, second)
 }
 
 func TestEmptyBudgetWakesAllPoolsThatWaitForIt(t *testing.T) {
 	network := newNetwork(t, 20)
-	holder, _ := createGrant(t, network, 10, Unlimited)
-	require.Equal(t, 20, holder.Request(20))
+	holder, _ := createGrant(t, network, 10, 10)
+	require.Equal(t, 10, holder.Request(10))
 	pools := []*LocalBufferPool{
 		createLocal(t, network, LocalConfig{Required: 5, Max: 10}),
 		createLocal(t, network, LocalConfig{Required: 5, Max: 10}),
 	}
 	var waiting []<-chan struct{}
 	for _, p := range pools {
+		requestAll(t, p, 5)
 		requireNone(t, p)
 		waiting = append(waiting, p.Availability())
 	}
+	holder.Destroy()
+	require.False(t, isClosed(waiting[0]), "what the holder keeps is not there")
 	require.NoError(t, holder.Recycle(1))
 	require.True(t, isClosed(waiting[0]))
 	require.False(t, isClosed(waiting[1]))
@@ -61,7 +72,7 @@ func TestEmptyBudgetWakesAllPoolsThatWaitForIt(t *testing.T) {
 	require.True(t, isClosed(waiting[1]))
 	for _, p := range pools {
 		require.Equal(t, 10, p.Size())
-		requestAll(t, p, 10)
+		requestAll(t, p, 5)
 		requireNone(t, p)
 	}
 }
@@ -79,9 +90,12 @@ func TestShrunkAndGrownPoolUsesTheLowestSegmentsOfItsRegion(t *testing.T) {
 	network := newNetwork(t, 8)
 	p := createLocal(t, network, LocalConfig{Required: 1, Max: 8})
 	segments := requestAll(t, p, 8)
-	other, _ := createGrant(t, network, 7, 7)
-	require.Equal(t, 1, p.Size())
 	recycle(t, p, segments[3], segments[6], segments[1])
+	require.Equal(t, 8, p.Requested())
+	other, waits, err := network.QueueGrant(GrantSpec{7, 7}, &recorder{}, func(*Grant) {})
+	require.NoError(t, err)
+	require.True(t, waits)
+	require.Equal(t, 1, p.Size())
 	require.Equal(t, 5, p.Requested())
 	other.Destroy()
 	require.Equal(t, []int{1, 3, 6}, requestAll(t, p, 3))

@@ -47,7 +47,7 @@ type LocalConfig struct {
 	// long as it may grow, counting those it has asked for: as many as are in use, or
 	// required. It asks for more when there are less than half as many. 0 stands for 1: one free
 	// segment, fetched ahead, as in Flink. More saves messages to a source in another
-	// process.
+	// process. A pool that nobody has taken from yet, or not for a while, has none.
 	RequestBatch int
 }
 
@@ -103,7 +103,9 @@ type LocalBufferPool struct {
 	pending    int   // segments asked for and not delivered
 	perChannel []int // segments handed out to each channel; nil without a quota
 	atQuota    int   // channels with MaxBuffersPerChannel segments or more
+	drawing    bool  // segments are wanted: the pool keeps some in stock
 	destroyed  bool
+	use        poolUse
 
 	available   signal
 	freeSegment signal
@@ -118,9 +120,9 @@ const (
 	segmentHandedOut
 )
 
-// NewLocalBufferPool returns a pool of size config.Required, and has it fetch its
-// first segments. It returns ErrInvalidArgument if the config is outside its range
-// or there is no source.
+// NewLocalBufferPool returns a pool of size config.Required, which fetches its first
+// segments when one is wanted. It returns ErrInvalidArgument if the config is outside
+// its range or there is no source.
 func NewLocalBufferPool(config LocalConfig, source Source) (*LocalBufferPool, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("local buffer pool: %w", err)
@@ -134,10 +136,6 @@ func NewLocalBufferPool(config LocalConfig, source Source) (*LocalBufferPool, er
 		p.perChannel = make([]int, config.Subpartitions)
 	}
 	source.Attach(p)
-	p.mu.Lock()
-	wanted := p.wanted()
-	p.mu.Unlock()
-	p.fetch(wanted)
 	return p, nil
 }
 
@@ -156,20 +154,17 @@ func (p *LocalBufferPool) TryRequest(channel int) (segment int, ok bool, err err
 		return 0, false, fmt.Errorf("request segment: channel is %d, want %d (none) to %d: %w",
 			channel, NoChannel, p.config.Subpartitions-1, ErrInvalidArgument)
 	}
-	segment, ok = p.free.pop()
-	if ok {
-		p.segments[segment] = segmentHandedOut
-		if p.perChannel != nil && channel != NoChannel {
-			p.perChannel[channel]++
-			if p.perChannel[channel] == p.config.MaxBuffersPerChannel {
-				p.atQuota++
-			}
+	for {
+		segment, ok = p.handOut(channel)
+		p.drawing = true
+		p.use.wanted()
+		wanted := p.wanted()
+		p.mu.Unlock()
+		if came := p.fetch(wanted); ok || !came {
+			return segment, ok, nil
 		}
+		p.mu.Lock()
 	}
-	wanted := p.wanted()
-	p.mu.Unlock()
-	p.fetch(wanted)
-	return segment, ok, nil
 }
 
 // Recycle takes a segment back that TryRequest has handed out for the same
@@ -258,8 +253,10 @@ func (p *LocalBufferPool) LazyDestroy() {
 }
 
 // Available reports whether the pool has a free segment and no channel is at its
-// quota. It is true after LazyDestroy, as requests need not wait to fail.
+// quota. It is true after LazyDestroy, as requests need not wait to fail. Who asks
+// wants a segment: a pool that has none in stock fetches some.
 func (p *LocalBufferPool) Available() bool {
+	p.draw()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.isAvailable()
@@ -267,8 +264,10 @@ func (p *LocalBufferPool) Available() bool {
 
 // Availability returns a channel that is closed once the pool is available, which
 // is for waiting before a record. Who wakes up must look again: the pool can have
-// become unavailable, or have been destroyed.
+// become unavailable, or have been destroyed. As with Available, the pool fetches
+// segments.
 func (p *LocalBufferPool) Availability() <-chan struct{} {
+	p.draw()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.available.wait(p.isAvailable())
@@ -276,8 +275,9 @@ func (p *LocalBufferPool) Availability() <-chan struct{} {
 
 // FreeSegment returns a channel that is closed once a segment is free, whatever
 // the quotas, which is for waiting in the middle of a record. Who wakes up must
-// look again, as with Availability.
+// look again, as with Availability. As with Available, the pool fetches segments.
 func (p *LocalBufferPool) FreeSegment() <-chan struct{} {
+	p.draw()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.freeSegment.wait(p.hasFreeSegment())
@@ -326,12 +326,32 @@ func (p *LocalBufferPool) wakeUps() wakeUps {
 	return wakeUps{p.available.fire(p.isAvailable()), p.freeSegment.fire(p.hasFreeSegment())}
 }
 
+// batch is how many segments the pool tries to have in stock.
+func (p *LocalBufferPool) batch() int {
+	return min(max(p.config.Required, p.requested-p.free.len()), p.config.RequestBatch)
+}
+
+// handOut takes a segment out of the free ones and charges it to the channel.
+func (p *LocalBufferPool) handOut(channel int) (segment int, ok bool) {
+	if segment, ok = p.free.pop(); !ok {
+		return 0, false
+	}
+	p.use.handedOut(p.free.len())
+	p.segments[segment] = segmentHandedOut
+	if p.perChannel != nil && channel != NoChannel {
+		p.perChannel[channel]++
+		if p.perChannel[channel] == p.config.MaxBuffersPerChannel {
+			p.atQuota++
+		}
+	}
+	return segment, true
+}
+
 // wanted returns how many segments to ask the source for, and counts them as
 // pending.
 func (p *LocalBufferPool) wanted() int {
-	stock := p.free.len() + p.pending
-	batch := min(max(p.config.Required, p.requested-p.free.len()), p.config.RequestBatch)
-	if p.destroyed || 2*stock >= batch {
+	stock, batch := p.free.len()+p.pending, p.batch()
+	if p.destroyed || !p.drawing || 2*stock >= batch {
 		return 0
 	}
 	n := max(0, min(batch-stock, p.size-p.requested-p.pending))
@@ -373,7 +393,12 @@ func (p *LocalBufferPool) takeExcess() []int {
 	if p.destroyed {
 		size = 0
 	}
-	n := min(p.requested-size, p.free.len())
+	return p.takeOut(min(p.requested-size, p.free.len()))
+}
+
+// takeOut takes n of the free segments out of the pool, those that were free for
+// longest.
+func (p *LocalBufferPool) takeOut(n int) []int {
 	if n <= 0 {
 		return nil
 	}
@@ -386,19 +411,34 @@ func (p *LocalBufferPool) takeExcess() []int {
 	return excess
 }
 
-// fetch asks the source for n segments, which wanted has counted as pending. It is
-// called without the lock, as is giveBack.
-func (p *LocalBufferPool) fetch(n int) {
+// fetch asks the source for n segments, which wanted has counted as pending, and
+// reports whether there were any at once. It is called without the lock, as are draw
+// and giveBack.
+func (p *LocalBufferPool) fetch(n int) bool {
 	if n == 0 {
-		return
+		return false
 	}
 	segments := p.source.Request(n)
 	if len(segments) == 0 {
-		return
+		return false
 	}
 	if err := p.Granted(segments); err != nil {
 		panic(fmt.Sprintf("pool: source broke its contract: %v", err))
 	}
+	return true
+}
+
+// draw makes the pool keep some segments in stock.
+func (p *LocalBufferPool) draw() {
+	p.mu.Lock()
+	wanted := 0
+	if !p.drawing && !p.destroyed {
+		p.drawing = true
+		p.use.wanted()
+		wanted = p.wanted()
+	}
+	p.mu.Unlock()
+	p.fetch(wanted)
 }
 
 func (p *LocalBufferPool) giveBack(segments []int) {

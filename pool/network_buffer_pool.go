@@ -9,8 +9,13 @@ import (
 
 // A NetworkBufferPool is the budget of segments of a daemon, as Flink's class of
 // that name without the memory. It counts segments and divides them between
-// grants; it admits a grant if everything it requires can still be promised,
-// whether or not so many segments are free at the moment.
+// grants.
+//
+// What is promised is there: a grant is admitted only when all it requires is free
+// and reserved for nobody else, and a surplus is given only of what is free beyond
+// all that is reserved. So at any time the segments that are held, by whomever, and
+// those that admitted grants may still ask for as required are no more than there
+// are, and such a request is always met at once.
 //
 // All methods may be called from any number of goroutines, also from the
 // callbacks of a [GrantListener]. After Destroy, CreateGrant returns
@@ -20,15 +25,24 @@ type NetworkBufferPool struct {
 	segmentSize int
 
 	// Everything under the lock is counting, so one lock serves the promises and
-	// the free count. Only redistribution and serving waiters look at more than one
-	// grant, and none of it lies on the path of data.
+	// the free count. Only redistribution looks at all grants, and none of it lies on
+	// the path of data.
 	mu        sync.Mutex
-	free      int // segments that no grant holds
-	required  int // what is promised: sum of Required over grants
-	reserved  int // what of it is still to be handed out: sum of Grant.unmet
-	grants    []*Grant
-	waiting   []*Grant // with a wish, in the order in which they began to wait
+	free      int      // segments that no grant holds
+	required  int      // what is promised: sum of Required over grants
+	reserved  int      // what of it is still to be handed out: sum of Grant.unmet
+	lingering int      // segments that destroyed grants hold
+	live      int      // grants that were admitted and not destroyed
+	grants    []*Grant // in the order of their admission; destroyed ones stay for a while
 	destroyed bool
+
+	admissions admissionQueue
+	waiting    waitingGrants
+
+	changes      int    // of grants and surplus since sizes were set
+	sizedSurplus int    // what sizes were set for
+	sizedUsable  uint64 // what the grants could use of that together
+	steps        int    // grants looked at in setting sizes, ever
 
 	announcements []*Grant // have something to tell their listeners
 	announcing    bool     // a goroutine is at it
@@ -39,9 +53,11 @@ type NetworkBufferPool struct {
 type NetworkStats struct {
 	Total     int // segments of the budget
 	Available int // segments that no grant holds
+	Reserved  int // segments among them that grants require and do not hold yet
 	Used      int // segments that grants hold, destroyed ones included
 	Required  int // segments promised to grants; never more than Total
 	Grants    int // grants that were not destroyed
+	Waiting   int // grants that wait to be admitted
 }
 
 // NewNetworkBufferPool returns a budget of total segments of segmentSize bytes.
@@ -49,54 +65,26 @@ type NetworkStats struct {
 // 2^31 segments or more.
 func NewNetworkBufferPool(total, segmentSize int) (*NetworkBufferPool, error) {
 	if total <= 0 || total > math.MaxInt32 {
-		return nil, fmt.Errorf("network buffer pool: total is %d, want 1 to %d: %w", total, math.MaxInt32, ErrInvalidArgument)
+		return nil, fmt.Errorf("network buffer pool: total is %d, want 1 to %d (-memory, -segment-size): %w", total, math.MaxInt32, ErrInvalidArgument)
 	}
 	if segmentSize <= 0 {
-		return nil, fmt.Errorf("network buffer pool: segment size is %d, want a positive number of bytes: %w", segmentSize, ErrInvalidArgument)
+		return nil, fmt.Errorf("network buffer pool: segment size is %d, want a positive number of bytes (-segment-size): %w", segmentSize, ErrInvalidArgument)
 	}
-	return &NetworkBufferPool{total: total, segmentSize: segmentSize, free: total}, nil
+	return &NetworkBufferPool{total: total, segmentSize: segmentSize, free: total, sizedSurplus: total}, nil
 }
 
-// CreateGrant promises spec.Required segments to a new grant and redistributes
-// the surplus. The listener hears of everything that happens to the grant from
-// then on, possibly before CreateGrant has returned; it does not hear of the
-// first size, which is to be read with [Grant.Size].
-//
-// It returns ErrInsufficientBuffers if that much cannot be promised any more,
-// ErrInvalidArgument for a spec outside its range or no listener, and
-// ErrDestroyed after Destroy.
-func (p *NetworkBufferPool) CreateGrant(spec GrantSpec, listener GrantListener) (*Grant, error) {
-	if err := spec.validate(); err != nil {
-		return nil, fmt.Errorf("create grant: %w", err)
-	}
-	if listener == nil {
-		return nil, fmt.Errorf("create grant: no listener: %w", ErrInvalidArgument)
-	}
-	p.mu.Lock()
-	defer p.unlockAndAnnounce()
-	if p.destroyed {
-		return nil, fmt.Errorf("create grant: %w", ErrDestroyed)
-	}
-	if spec.Required > p.total-p.required {
-		return nil, fmt.Errorf("%w: required %d, but only %d available; the daemon has %d segments of %d bytes (--memory, --segment-size)",
-			ErrInsufficientBuffers, spec.Required, p.total-p.required, p.total, p.segmentSize)
-	}
-	g := &Grant{pool: p, spec: spec, listener: listener, size: spec.Required}
-	p.required += spec.Required
-	p.reserved += spec.Required
-	p.grants = append(p.grants, g)
-	p.redistribute()
-	g.resized = false
-	p.serveWaiting()
-	return g, nil
-}
-
-// DestroyAllGrants destroys every grant. What they hold stays charged until it
-// is recycled. The pool can be used afterwards.
+// DestroyAllGrants destroys every grant, those that wait to be admitted too. What
+// they hold stays charged until it is recycled. The pool can be used afterwards.
 func (p *NetworkBufferPool) DestroyAllGrants() {
 	p.mu.Lock()
 	defer p.unlockAndAnnounce()
-	p.destroyGrants(p.grants...)
+	for e := p.admissions.Front(); e != nil; e = p.admissions.Front() {
+		p.destroyGrant(e.Value.(*Grant))
+	}
+	for _, g := range p.grants {
+		p.destroyGrant(g)
+	}
+	p.changed()
 }
 
 // Destroy ends the pool: no grants are created and no segments are handed out
@@ -105,10 +93,10 @@ func (p *NetworkBufferPool) Destroy() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.destroyed = true
-	for _, g := range p.waiting {
+	for _, g := range p.grants {
 		g.wish = 0
 	}
-	p.waiting = nil
+	p.waiting.clear()
 }
 
 // Stats returns the counters as they were at one moment.
@@ -121,32 +109,61 @@ func (p *NetworkBufferPool) Stats() NetworkStats {
 	return NetworkStats{
 		Total:     p.total,
 		Available: p.free,
+		Reserved:  p.reserved,
 		Used:      p.total - p.free,
 		Required:  p.required,
-		Grants:    len(p.grants),
+		Grants:    p.live,
+		Waiting:   p.admissions.Len(),
 	}
 }
 
-// destroyGrants takes promises back and redistributes what that sets free. The
-// caller holds the lock.
-func (p *NetworkBufferPool) destroyGrants(grants ...*Grant) {
-	for _, g := range grants {
-		if g.destroyed {
-			continue
+// A Holder is a grant that holds segments, as LargestHolders saw it.
+type Holder struct {
+	Listener GrantListener // of the grant
+	Held     int           // above 0
+}
+
+// LargestHolders returns up to n grants that hold most, the largest first,
+// destroyed ones included. It looks at all grants.
+func (p *NetworkBufferPool) LargestHolders(n int) []Holder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var largest []Holder
+	for _, g := range p.grants {
+		at := len(largest)
+		for at > 0 && largest[at-1].Held < g.held {
+			at--
 		}
-		p.reserved -= g.unmet()
-		p.required -= g.spec.Required
-		g.destroyed = true
-		g.resized = false
-		g.wish = 0
-		// The listener has not been told of these, so nobody else could return them.
-		p.move(g, -g.unannounced)
-		g.unannounced = 0
+		if g.held > 0 && at < n {
+			largest = slices.Insert(largest, at, Holder{g.listener, g.held})
+			largest = largest[:min(len(largest), n)]
+		}
 	}
-	p.grants = slices.DeleteFunc(p.grants, func(g *Grant) bool { return g.destroyed })
-	p.waiting = slices.DeleteFunc(p.waiting, func(g *Grant) bool { return g.wish == 0 })
-	p.redistribute()
-	p.serveWaiting()
+	return largest
+}
+
+// destroyGrant takes a promise back, or a wish to be admitted. The caller holds the
+// lock and calls changed.
+func (p *NetworkBufferPool) destroyGrant(g *Grant) {
+	if g.destroyed {
+		return
+	}
+	g.destroyed = true
+	g.resized, g.admittedNews = false, false
+	g.wish = 0
+	p.waiting.remove(g)
+	if g.admission != nil {
+		p.admissions.remove(g)
+		return
+	}
+	p.live--
+	p.required -= g.spec.Required
+	p.reserved -= max(0, g.spec.Required-g.held)
+	// The listener has not been told of these, so nobody else could return them.
+	p.free += g.unannounced
+	g.held -= g.unannounced
+	g.unannounced = 0
+	p.lingering += g.held
 }
 
 // move charges n segments to the grant, or gives -n back. The caller holds the
@@ -156,41 +173,53 @@ func (p *NetworkBufferPool) move(g *Grant, n int) {
 	g.held += n
 	p.free -= n
 	p.reserved += g.unmet()
-	if p.free < 0 || p.free > p.total || g.held < 0 {
-		panic(fmt.Sprintf("pool: %d of %d segments free, %d held by a grant", p.free, p.total, g.held))
+	if g.destroyed {
+		p.lingering += n
+	}
+	if p.free < p.reserved || p.free > p.total || g.held < 0 {
+		panic(fmt.Sprintf("pool: %d of %d segments free, %d reserved, %d held by a grant", p.free, p.total, p.reserved, g.held))
 	}
 }
 
-// takeable returns how many of n segments the grant may have now. Beyond what it
-// requires, a grant gets only what no other grant still has to get to have what
-// that one requires. This matters only while some grant holds more than its
-// size, since sizes add up to no more than there is. It ensures that segments
-// which come back first go to those that cannot work without them. The caller
-// holds the lock.
-func (p *NetworkBufferPool) takeable(g *Grant, n int) int {
-	n = max(0, min(n, g.size-g.held, p.free))
-	needed := min(n, g.unmet())
-	lendable := max(0, p.free-needed-(p.reserved-g.unmet()))
-	return needed + min(n-needed, lendable)
+// lendable returns how many segments are free beyond what is reserved for those
+// who require it and what is kept for grants that are about to be admitted. The
+// caller holds the lock.
+func (p *NetworkBufferPool) lendable() int {
+	return max(0, p.free-p.reserved-p.admissions.claimed)
 }
 
-// serveWaiting gives free segments to the grants that wait for them, first come
+// takeable returns how many of n segments the grant may have now: all that it
+// requires, and beyond that what is lendable, up to its size. The caller holds the
+// lock.
+func (p *NetworkBufferPool) takeable(g *Grant, n int) int {
+	n = max(0, min(n, g.size-g.held))
+	needed := min(n, g.unmet())
+	return needed + min(n-needed, p.lendable())
+}
+
+// take gives the grant what it may have of its wish. The caller holds the lock.
+func (p *NetworkBufferPool) take(g *Grant) {
+	if n := p.takeable(g, g.wish); n > 0 {
+		p.move(g, n)
+		g.wish -= n
+		g.unannounced += n
+		p.announce(g)
+	}
+}
+
+// serveWaiting gives what can be lent to the grants that wait for it, first come
 // first served, so that no segment stays free that a waiting grant may have. It
-// is called after every change that can make segments takeable. The caller holds
+// is called after every change that can make segments lendable. The caller holds
 // the lock.
 func (p *NetworkBufferPool) serveWaiting() {
-	if p.free == 0 || len(p.waiting) == 0 {
-		return
-	}
-	p.waiting = slices.DeleteFunc(p.waiting, func(g *Grant) bool {
-		if n := p.takeable(g, g.wish); n > 0 {
-			p.move(g, n)
-			g.wish -= n
-			g.unannounced += n
-			p.announce(g)
+	for p.lendable() > 0 {
+		g := p.waiting.first()
+		if g == nil {
+			return
 		}
-		return g.wish == 0
-	})
+		p.take(g)
+		p.waiting.update(g)
+	}
 }
 
 // announce lists the grant among those whose listeners are to be called. The
@@ -216,6 +245,12 @@ func (p *NetworkBufferPool) unlockAndAnnounce() {
 		g := p.announcements[0]
 		p.announcements = p.announcements[1:]
 		g.listed = false
+		if g.admittedNews {
+			g.admittedNews = false
+			p.mu.Unlock()
+			g.admitted(g)
+			p.mu.Lock()
+		}
 		if g.resized {
 			g.resized = false
 			p.mu.Unlock()

@@ -19,6 +19,9 @@ type modelGrant struct {
 	later int // served after it had waited
 	told  int // by Granted
 	ended bool
+
+	queued   bool // waits to be admitted
+	admitted int  // calls of it
 }
 
 func (m *modelGrant) SizeChanged()  { m.size = m.grant.Size() }
@@ -35,20 +38,48 @@ func TestRandomOperationsOnTheBudget(t *testing.T) {
 
 func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations int) {
 	p := newNetwork(t, total)
-	var all, waiting []*modelGrant
+	var all, waiting, queue []*modelGrant
 	free := total
 
-	// serve gives what is free to those who wait, as they come, keeping back what
-	// others lack of what they require.
-	serve := func() {
-		for _, m := range waiting {
-			lacking := 0
-			for _, other := range all {
-				if other != m && !other.ended {
-					lacking += max(0, other.spec.Required-other.held)
-				}
+	// lacking is what others than m require and do not hold.
+	lacking := func(m *modelGrant) (n int) {
+		for _, other := range all {
+			if other != m && !other.ended && !other.queued {
+				n += max(0, other.spec.Required-other.held)
 			}
-			for free > 0 && m.wish > 0 && m.held < m.size && (m.held < m.spec.Required || free > lacking) {
+		}
+		return n
+	}
+	// admit lets those in for whom there is enough, as they come, and returns what is
+	// kept for the others.
+	admit := func() (claimed int) {
+		promised := 0
+		for _, m := range all {
+			switch {
+			case m.ended:
+				promised += m.held
+			case !m.queued:
+				promised += m.spec.Required
+			}
+		}
+		for _, m := range queue {
+			if m.spec.Required <= free-lacking(nil)-claimed {
+				m.queued = false
+				promised += m.spec.Required
+			} else if m.spec.Required <= total-promised-claimed {
+				claimed += m.spec.Required
+			}
+		}
+		queue = slices.DeleteFunc(queue, func(m *modelGrant) bool { return !m.queued })
+		return claimed
+	}
+	// serve gives what is free to those who wait, as they come, keeping back what
+	// others lack of what they require, and what is kept for those who are not in yet.
+	serve := func() {
+		claimed := admit()
+		for _, m := range waiting {
+			others := lacking(m) + claimed
+			for free > 0 && m.wish > 0 && m.held < m.size && (m.held < m.spec.Required || free > others) {
 				free--
 				m.held++
 				m.later++
@@ -58,13 +89,16 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 		waiting = slices.DeleteFunc(waiting, func(m *modelGrant) bool { return m.wish == 0 })
 	}
 	end := func(m *modelGrant) {
-		m.ended, m.wish = true, 0
-		waiting = slices.DeleteFunc(waiting, func(other *modelGrant) bool { return other == m })
+		m.ended, m.queued, m.wish = true, false, 0
+		isM := func(other *modelGrant) bool { return other == m }
+		waiting = slices.DeleteFunc(waiting, isM)
+		queue = slices.DeleteFunc(queue, isM)
 	}
 	// Sizes are the pool's own, as their rule is checked elsewhere; the listener
 	// has to have told of each change.
 	check := func() {
 		t.Helper()
+		p.Settle()
 		var grants []*Grant
 		for _, m := range all {
 			grants = append(grants, m.grant)
@@ -77,8 +111,11 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 		for _, m := range all {
 			require.True(t, m.held == m.grant.Held() && m.wish == m.grant.wish && m.later == m.told,
 				"model %+v, grant %+v", m, m.grant)
+			require.Equal(t, m.queued, m.grant.admission != nil)
+			require.True(t, m.ended || (m.admitted == 1) != (m.queued || m.grant.admittedAtOnce), "is told once, if it had to wait")
 		}
 		require.Equal(t, free, p.Stats().Available)
+		require.Equal(t, len(queue), p.Stats().Waiting)
 	}
 
 	for range operations {
@@ -88,14 +125,24 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 			if random.IntN(4) == 0 {
 				m.spec.Max = Unlimited
 			}
-			before := p.Stats().Required
-			grant, err := p.CreateGrant(m.spec, m)
-			if before+required > total {
+			enough := required <= free-lacking(nil)-admit()
+			var err error
+			if random.IntN(2) == 0 {
+				m.grant, err = p.CreateGrant(m.spec, m)
+				require.Equal(t, enough, err == nil)
+			} else {
+				m.grant, m.queued, err = p.QueueGrant(m.spec, m, func(*Grant) { m.admitted++ })
+				require.NoError(t, err)
+				require.Equal(t, enough, !m.queued)
+			}
+			if err != nil {
 				require.ErrorIs(t, err, ErrInsufficientBuffers)
 			} else {
-				require.NoError(t, err)
-				m.grant, m.size = grant, grant.Size()
+				m.size = m.grant.Size()
 				all = append(all, m)
+			}
+			if m.queued {
+				queue = append(queue, m)
 			}
 			check()
 			continue
@@ -104,7 +151,7 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 		switch n := random.IntN(20); {
 		case n < 9:
 			wanted := random.IntN(6)
-			if !m.ended {
+			if !m.ended && !m.queued {
 				if m.wish == 0 {
 					waiting = append(waiting, m)
 				}
@@ -122,7 +169,12 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 		case n < 17:
 			require.ErrorIs(t, m.grant.Recycle(m.held+1+random.IntN(3)), ErrUnknownSegment)
 		case n < 18:
-			m.grant.Destroy()
+			if err := m.grant.GiveUp(); m.queued {
+				require.ErrorIs(t, err, ErrInsufficientBuffers)
+			} else {
+				require.NoError(t, err)
+				m.grant.Destroy()
+			}
 			end(m)
 		default:
 			m.grant.Reclaim()
@@ -206,11 +258,12 @@ func runLocalPoolAgainstModel(t *testing.T, random *rand.Rand, operations int) {
 	check := func() {
 		t.Helper()
 		requireLocalInvariants(t, p)
+		answer := p.Available() // which may fetch
 		require.Equal(t, [4]int{len(s.free), len(loans), config.Max - len(s.atSource), size},
 			[4]int{p.Free(), p.Used(), p.Requested(), p.Size()})
 		isAvailable := s.ended || len(s.free) > 0 &&
 			(config.MaxBuffersPerChannel == 0 || !slices.ContainsFunc(channels, func(n int) bool { return n >= config.MaxBuffersPerChannel }))
-		require.Equal(t, isAvailable, p.Available())
+		require.Equal(t, isAvailable, answer)
 		// The pool is looked at after every operation, and none both makes it
 		// available and unavailable again, so no wake-up can be missed here.
 		for _, row := range []struct {
@@ -242,18 +295,22 @@ func runLocalPoolAgainstModel(t *testing.T, random *rand.Rand, operations int) {
 
 	check()
 	for range operations {
-		switch random.IntN(10) {
+		switch random.IntN(11) {
 		case 0, 1, 2, 3:
 			channel := random.IntN(config.Subpartitions+1) - 1
-			expected := slices.Clone(s.free)
-			if len(expected) > 0 {
-				s.free = s.free[1:]
+			expected := -1
+			take := func() {
+				if expected < 0 && len(s.free) > 0 {
+					expected, s.free = s.free[0], s.free[1:]
+				}
 			}
+			take()
 			segment, ok, err := p.TryRequest(channel)
+			take() // what the source had at once
 			require.NoError(t, err)
-			require.Equal(t, len(expected) > 0, ok)
+			require.Equal(t, expected >= 0, ok)
 			if ok {
-				require.Equal(t, expected[0], segment)
+				require.Equal(t, expected, segment)
 				loans = append(loans, loan{segment, channel})
 				if channel != NoChannel {
 					channels[channel]++
@@ -267,6 +324,8 @@ func runLocalPoolAgainstModel(t *testing.T, random *rand.Rand, operations int) {
 			n := min(random.IntN(s.owed+1), len(s.atSource))
 			s.owed -= n
 			require.NoError(t, p.Granted(s.take(n)))
+		case 10:
+			p.GiveBackIdle()
 		case 9:
 			n := required + random.IntN(config.Max-required+3)
 			size = min(n, config.Max)

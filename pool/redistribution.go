@@ -1,50 +1,121 @@
 package pool
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
+
+// staleness is which part of the grants or of the surplus may change before sizes
+// are set anew: with fewer grants they always are. Setting them costs a look at
+// every grant, so doing it for each of many grants that come or go would cost their
+// number squared; like this it costs a small number of looks for each. Sizes are only
+// about the surplus, so meanwhile no promise is at risk.
+const staleness = 8
+
+// changed is called after every change of the grants. The caller holds the lock.
+func (p *NetworkBufferPool) changed() {
+	p.changes++
+	p.handOn()
+}
+
+// handOn gives what has come free to the grants that wait to be admitted, and then
+// to those that wait for more, after setting sizes if enough has changed since they
+// were. The caller holds the lock.
+func (p *NetworkBufferPool) handOn() {
+	if p.destroyed {
+		return
+	}
+	p.admit()
+	moved := p.surplus() - p.sizedSurplus
+	if p.changes > 0 && p.changes*staleness >= p.live || max(moved, -moved)*staleness > p.sizedSurplus {
+		p.redistribute()
+	}
+	p.serveWaiting()
+}
+
+// settle sets sizes anew if anything has changed since they were. The caller holds
+// the lock.
+func (p *NetworkBufferPool) settle() {
+	if !p.destroyed && (p.changes > 0 || p.surplus() != p.sizedSurplus) {
+		p.redistribute()
+		p.serveWaiting()
+	}
+}
+
+// Settle brings the sizes of all grants up to date. It is for calling now and then,
+// so that they do not lag behind for long; it looks at all grants if there was any
+// change since.
+func (p *NetworkBufferPool) Settle() {
+	p.mu.Lock()
+	defer p.unlockAndAnnounce()
+	p.settle()
+}
+
+// surplus is what no grant requires, neither an admitted one nor one that is about to
+// be, and what destroyed ones have not kept. The caller holds the lock.
+func (p *NetworkBufferPool) surplus() int {
+	return max(0, p.total-p.required-p.lingering-p.admissions.claimed)
+}
+
+// sizeNewcomer gives a grant about the size that setting all sizes would. The caller
+// holds the lock.
+func (p *NetworkBufferPool) sizeNewcomer(g *Grant) {
+	surplus := p.surplus()
+	usable := uint64(min(surplus, g.spec.Max-g.spec.Required))
+	all := p.sizedUsable + usable
+	p.sizedUsable = all
+	part, _ := mulDiv(min(uint64(surplus), all), usable, all)
+	g.size = g.spec.Required + int(part)
+}
 
 // redistribute sets the size of every grant to what it requires plus its part of
-// the surplus, which is what has not been promised to anybody. Each grant weighs
-// as much as it could use, at most the whole surplus. Everything is handed out, and
-// each part differs by less than one segment from the exact proportion. Of the
-// segments that are left of the division, one goes to each grant that has one
-// already, then to others in the order of their creation: so a grant that comes or
-// goes does not change the sizes of all others by one, each of which would have to be
-// told. The caller holds the lock.
+// the surplus. Each grant weighs as much as it could use, at most the whole surplus.
+// Everything is handed out, and each part differs by less than one segment from the
+// exact proportion. Of the segments that are left of the division, one goes to each
+// grant that has one already, then to others in the order of their admission: so a
+// grant that comes or goes does not change the sizes of all others by one, each of
+// which would have to be told. The caller holds the lock and calls serveWaiting.
 //
 // As in Flink's NetworkBufferPool, but for who gets what is left.
 func (p *NetworkBufferPool) redistribute() {
-	surplus := p.total - p.required
-	usable := func(g *Grant) uint64 { return uint64(min(surplus, g.spec.Max-g.spec.Required)) }
-
+	p.grants = slices.DeleteFunc(p.grants, func(g *Grant) bool { return g.destroyed && g.held == 0 })
+	surplus := p.surplus()
+	usable := func(g *Grant) uint64 {
+		if g.destroyed {
+			return 0
+		}
+		return uint64(min(surplus, g.spec.Max-g.spec.Required))
+	}
 	var all uint64
 	for _, g := range p.grants {
 		all += usable(g)
 	}
 	handOut := min(uint64(surplus), all)
 	left := handOut
-	sizes := make([]int, len(p.grants))
-	isExact := make([]bool, len(p.grants))
-	for i, g := range p.grants {
+	for _, g := range p.grants {
 		part, rest := mulDiv(handOut, usable(g), all)
-		sizes[i], isExact[i] = g.spec.Required+int(part), rest == 0
+		g.nextSize, g.isExact = g.spec.Required+int(part), rest == 0
 		left -= part
 	}
 	for _, has := range []bool{true, false} {
-		for i, g := range p.grants {
-			if left > 0 && !isExact[i] && (g.size > sizes[i]) == has {
-				sizes[i]++
-				isExact[i] = true
+		for _, g := range p.grants {
+			if left > 0 && !g.isExact && (g.size > g.nextSize) == has {
+				g.nextSize++
+				g.isExact = true
 				left--
 			}
 		}
 	}
-	for i, g := range p.grants {
-		if sizes[i] != g.size {
-			g.size = sizes[i]
+	for _, g := range p.grants {
+		if g.nextSize != g.size && !g.destroyed {
+			g.size = g.nextSize
 			g.resized = true
 			p.announce(g)
+			p.waiting.update(g)
 		}
 	}
+	p.changes, p.sizedSurplus, p.sizedUsable = 0, surplus, all
+	p.steps += len(p.grants)
 }
 
 // mulDiv returns a*b/c rounded down, without overflow of the product, and the

@@ -157,3 +157,105 @@ func TestGrantThatComesChangesFewOthers(t *testing.T) {
 	}
 	require.Less(t, heard, 20_000, "the sizes shrink from 100 to 5, half of a step at a time on average")
 }
+
+// Many grants that come and go cost a look at each of them a few times, not their
+// number squared.
+func TestManyGrantsCostTheirNumberAndNotItsSquare(t *testing.T) {
+	const grants = 20_000
+	for _, row := range []struct {
+		name  string
+		total int
+	}{
+		{"much memory", 1 << 24},
+		{"hardly more than is required", 2*grants + 10},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newNetwork(t, row.total)
+			hears := &recorder{}
+			all := make([]*Grant, grants)
+			for i := range all {
+				var err error
+				all[i], err = p.CreateGrant(GrantSpec{2, 16}, hears)
+				require.NoError(t, err)
+			}
+			require.Less(t, p.steps, 300*grants)
+			require.Less(t, hears.resized, 100*grants)
+			for _, g := range all {
+				require.Equal(t, 2, g.Request(2))
+			}
+			p.steps, hears.resized = 0, 0
+			for _, g := range all {
+				g.Reclaim()
+			}
+			require.Less(t, p.steps, 300*grants)
+			require.Less(t, hears.resized, 100*grants)
+			require.Equal(t, NetworkStats{Total: row.total, Available: row.total}, p.Stats())
+		})
+	}
+}
+
+// With many grants sizes lag behind a little, until somebody asks.
+func TestSizeIsRightWhenItIsAskedFor(t *testing.T) {
+	p := newNetwork(t, 100_000)
+	var all []*Grant
+	var told []*recorder
+	for range 1000 {
+		g, hears := createGrant(t, p, 1, 1000)
+		all, told = append(all, g), append(told, hears)
+		require.InDelta(t, min(1000, 100_000/len(all)), g.Limit(), 1+0.15*float64(g.Limit()))
+	}
+	require.Equal(t, 100, all[0].Size())
+	before := told[1].resized
+	all[0].Reclaim()
+	all[2].Reclaim()
+	require.Equal(t, 100, all[1].Limit())
+	require.Equal(t, before, told[1].resized)
+	p.Settle()
+	require.Equal(t, 101, all[1].Limit(), "first come, first given of what is left")
+	require.Equal(t, before+1, told[1].resized)
+	require.Equal(t, 101, all[1].Size())
+	require.Equal(t, 100, all[999].Size())
+}
+
+// Those who have their size are not looked at when a segment comes back.
+func TestReturnedSegmentCostsByWhoGetsIt(t *testing.T) {
+	const waiters = 1000
+	p := newNetwork(t, 3*waiters)
+	holder, _ := createGrant(t, p, waiters, waiters)
+	require.Equal(t, waiters, holder.Request(waiters))
+	for range waiters {
+		createGrant(t, p, 2, 10)
+	}
+	p.Settle()
+	for _, g := range p.grants[1:] {
+		require.Equal(t, 2, g.Request(10))
+	}
+	require.Empty(t, p.waiting.queue, "nobody may have more")
+	last := p.grants[waiters]
+	require.Equal(t, 8, last.wish)
+	require.NoError(t, holder.Recycle(waiters))
+	require.Empty(t, p.waiting.queue)
+	holder.Destroy()
+	p.Settle()
+	require.Equal(t, 3, last.Held(), "all have grown by one")
+	require.Empty(t, p.waiting.queue)
+	require.Zero(t, p.Stats().Available)
+}
+
+func BenchmarkCreateAndDestroyGrants(b *testing.B) {
+	const grants = 100_000
+	hears := &recorder{}
+	for b.Loop() {
+		p, err := NewNetworkBufferPool(1<<22, DefaultSegmentSize)
+		require.NoError(b, err)
+		all := make([]*Grant, grants)
+		for i := range all {
+			if all[i], err = p.CreateGrant(GrantSpec{5, 16}, hears); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for _, g := range all {
+			g.Reclaim()
+		}
+	}
+}

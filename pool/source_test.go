@@ -102,6 +102,7 @@ func TestSegmentsThatComeTooLateGoBackToTheSource(t *testing.T) {
 	t.Run("after the end", func(t *testing.T) {
 		s := &scriptedSource{}
 		p := newLocal(t, LocalConfig{Required: 1, Max: 2}, s)
+		require.False(t, p.Available())
 		p.LazyDestroy()
 		require.NoError(t, p.Granted([]int{0}))
 		require.Equal(t, []int{0}, s.recycled)
@@ -123,6 +124,7 @@ func TestGrantedSegmentsAreChecked(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newLocal(t, LocalConfig{Required: 5, Max: 8, RequestBatch: 5}, &scriptedSource{})
+			require.False(t, p.Available())
 			require.NoError(t, p.Granted([]int{5, 3}))
 			request(t, p, NoChannel)
 			require.ErrorIs(t, p.Granted(row.segments), ErrUnknownSegment)
@@ -134,9 +136,8 @@ func TestGrantedSegmentsAreChecked(t *testing.T) {
 }
 
 func TestSourceThatReturnsUnaskedSegmentsPanics(t *testing.T) {
-	require.Panics(t, func() {
-		_, _ = NewLocalBufferPool(LocalConfig{Required: 1, Max: 1}, &scriptedSource{next: 1, ready: 1})
-	})
+	p := newLocal(t, LocalConfig{Required: 1, Max: 1}, &scriptedSource{next: 1, ready: 1})
+	require.Panics(t, func() { _, _, _ = p.TryRequest(NoChannel) })
 }
 
 func TestBatchesGrowWithWhatIsInUse(t *testing.T) {
@@ -149,6 +150,8 @@ func TestBatchesGrowWithWhatIsInUse(t *testing.T) {
 	}
 	grant := func(n int) { require.NoError(t, p.Granted(s.numbers(n))) }
 	require.NoError(t, p.SetNumBuffers(20))
+	asked()
+	requireNone(t, p)
 	asked(2) // what is required
 	grant(2)
 	requestAll(t, p, 1)
@@ -192,4 +195,69 @@ func TestSourceMayCallBackIntoThePool(t *testing.T) {
 	require.NoError(t, p.SetNumBuffers(1))
 	require.Equal(t, 2, calls, "for the shrink, and inside of it for the end")
 	require.Equal(t, []int{0, 1}, s.recycled)
+}
+
+func TestPoolThatNobodyHasUsedFetchesNothing(t *testing.T) {
+	s := &scriptedSource{}
+	p := newLocal(t, LocalConfig{Required: 5, Max: 20, RequestBatch: 8}, s)
+	require.NoError(t, p.SetNumBuffers(20))
+	p.GiveBackIdle()
+	require.Empty(t, s.requests)
+	for name, want := range map[string]func(){
+		"request":      func() { requireNone(t, p) },
+		"available":    func() { require.False(t, p.Available()) },
+		"availability": func() { require.False(t, isClosed(p.Availability())) },
+		"free segment": func() { require.False(t, isClosed(p.FreeSegment())) },
+	} {
+		s := &scriptedSource{}
+		p = newLocal(t, LocalConfig{Required: 5, Max: 20, RequestBatch: 8}, s)
+		want()
+		require.Equal(t, []int{5}, s.requests, name)
+		want()
+		require.Equal(t, []int{5}, s.requests, name)
+	}
+}
+
+// What was free during two whole spans is not needed: nothing of a burst that was
+// between them is.
+func TestPoolThatIsUsedLessGivesBackWhatItDoesNotUse(t *testing.T) {
+	s := &scriptedSource{ready: 100}
+	p := newLocal(t, LocalConfig{Required: 2, Max: 100, RequestBatch: 8}, s)
+	require.NoError(t, p.SetNumBuffers(100))
+	p.GiveBackIdle()
+	recycle(t, p, requestAll(t, p, 60)...)
+	had := p.Requested()
+	for range 2 { // the burst lies in the span that ends, and in the one before
+		p.GiveBackIdle()
+		require.Equal(t, had, p.Requested())
+		recycle(t, p, requestAll(t, p, 3)...)
+	}
+	p.GiveBackIdle()
+	require.Equal(t, 3+2, p.Requested(), "three were used, and two are the stock of an idle pool of this size")
+	require.NotEmpty(t, s.recycled)
+}
+
+func TestIdlePoolKeepsNoneAndFetchesAgainWhenItIsUsed(t *testing.T) {
+	s := &scriptedSource{ready: 100}
+	p := newLocal(t, LocalConfig{Required: 2, Max: 100, RequestBatch: 8}, s)
+	require.NoError(t, p.SetNumBuffers(100))
+	segments := requestAll(t, p, 60)
+	recycle(t, p, segments[1:]...)
+	for range 3 {
+		require.Positive(t, p.Free())
+		p.GiveBackIdle()
+	}
+	require.Equal(t, 1, p.Requested(), "the one in use")
+	s.requests = nil
+	require.NoError(t, p.SetNumBuffers(50))
+	require.NoError(t, p.SetNumBuffers(100))
+	require.Empty(t, s.requests, "a size is nothing to use")
+	recycle(t, p, segments[0])
+	for range 3 {
+		p.GiveBackIdle()
+	}
+	require.Zero(t, p.Requested())
+	s.ready = 2
+	request(t, p, NoChannel)
+	require.Equal(t, 2, s.requests[0])
 }

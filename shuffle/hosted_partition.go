@@ -93,6 +93,15 @@ func (p *HostedPartition) Spec() PartitionSpec { return p.spec }
 // Host returns the host that the partition was registered with.
 func (p *HostedPartition) Host() PartitionHost { return p.host }
 
+// StateFor returns the state of the partition, and whether who may read it and so may
+// know of it.
+func (p *HostedPartition) StateFor(who Principal) (state PartitionState, may bool) {
+	m := p.manager
+	m.mu.Lock()
+	defer m.unlock()
+	return p.state, p.access.allows(p.producer.UID, who, "")
+}
+
 // Mapped says that the producer has mapped the partition: consumers that wait for
 // it are attached, and others may come. A second call is ErrProtocol.
 func (p *HostedPartition) Mapped() error {

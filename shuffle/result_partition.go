@@ -196,6 +196,7 @@ func (p *ResultPartition) Finish(ctx context.Context) error {
 		return fmt.Errorf("finish: %w", err)
 	}
 	p.finished.Store(true)
+	p.pool.LazyDestroy() // no segment is needed any more
 	return p.lifecycle.FinishPartition(ctx)
 }
 

@@ -172,6 +172,20 @@ func (p *ResultPartition) Reclaim() {
 	}
 }
 
+// GiveBackIdle takes back what consumers have released, and gives to the daemon what
+// the partition has not needed since the last call but one. It is for being called now
+// and then, by any goroutine, whatever the writer does.
+func (p *ResultPartition) GiveBackIdle() {
+	if p.enter() != nil {
+		return
+	}
+	defer p.leave()
+	if p.pool.Used() > 0 {
+		p.reclaim()
+	}
+	p.pool.GiveBackIdle()
+}
+
 // reclaim returns the number of elements taken back.
 func (p *ResultPartition) reclaim() int {
 	reclaimed := 0

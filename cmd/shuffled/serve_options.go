@@ -23,8 +23,9 @@ type serveOptions struct {
 
 	allowedUIDs, allowedGIDs []uint32
 
-	limits    limitOptions
-	retention time.Duration
+	limits           limitOptions
+	retention        time.Duration
+	admissionTimeout time.Duration
 
 	metricsAddress string
 	pprof          bool
@@ -58,7 +59,7 @@ func newServeOptions() *serveOptions {
 	budget := readMemoryBudget("/")
 	return &serveOptions{
 		socket: defaultSocket, memory: budget.defaultMemory(), segmentSize: pool.DefaultSegmentSize,
-		isolation: "default", hugePages: "auto", retention: 10 * time.Minute,
+		isolation: "default", hugePages: "auto", retention: 10 * time.Minute, admissionTimeout: ipc.DefaultAdmissionTimeout,
 		metricsAddress: defaultMetricsAddress, logFormat: "text", logLevel: "info", drainTimeout: 30 * time.Second,
 		limits: limitOptions{maxConnections: 10_000, maxPartitions: 100_000, maxGates: 100_000, maxInputsPerGate: 1 << 16},
 		budget: budget,
@@ -101,6 +102,9 @@ func (o *serveOptions) settings() settings {
 				"give (Linux 6.1), whatever shmem_enabled says but for deny. never: it stays as it is."},
 		{name: "retention", group: "Memory", arg: "TIME", value: durationValue{&o.retention, time.Second, 365 * 24 * time.Hour},
 			help: "How long a finished partition is kept while nobody reads it."},
+		{name: "admission-timeout", group: "Memory", arg: "TIME", value: durationValue{&o.admissionTimeout, 0, time.Hour},
+			help: "How long the creation of a partition waits for the segments that it requires (one for each subpartition, and one), " +
+				"which others are asked to give back as far as they have more than they need. 0s refuses it at once."},
 
 		{name: "max-connections", group: "Limits", arg: "N", value: count(&o.limits.maxConnections, 1, maxCount), help: "Clients connected at once."},
 		{name: "max-partitions", group: "Limits", arg: "N", value: count(&o.limits.maxPartitions, 1, maxCount),
@@ -142,13 +146,16 @@ func (o *serveOptions) settings() settings {
 func (o *serveOptions) config() ipc.Config {
 	c := ipc.Config{
 		Memory: o.memory, SegmentSize: int(o.segmentSize), FloatingTarget: int(o.floatingTarget),
-		AllowedUIDs: o.allowedUIDs, AllowedGIDs: o.allowedGIDs, Retention: o.retention, Version: programVersion(),
+		AllowedUIDs: o.allowedUIDs, AllowedGIDs: o.allowedGIDs, Retention: o.retention, AdmissionTimeout: o.admissionTimeout, Version: programVersion(),
 		Limits: ipc.Limits{
 			Connections: o.limits.maxConnections, Partitions: o.limits.maxPartitions, Gates: o.limits.maxGates,
 			InputsPerGate: o.limits.maxInputsPerGate, ControlMemory: o.limits.maxControlMemory,
 			ConnectionsPerUID: o.limits.maxConnectionsPerUID, PartitionsPerUID: o.limits.maxPartitionsPerUID,
 			GatesPerUID: o.limits.maxGatesPerUID, MemoryPerUID: o.limits.maxMemoryPerUID,
 		},
+	}
+	if o.admissionTimeout == 0 {
+		c.AdmissionTimeout = -1
 	}
 	if o.isolation == "strict" {
 		c.Isolation = ipc.StrictIsolation

@@ -45,6 +45,7 @@ func TestBadSettingsExitWithTwoAndSayWhatIsWanted(t *testing.T) {
 		{"limit no number", nil, []string{"-max-inputs-per-gate", "many"}, []string{"want a whole number from 1 to 1048576"}},
 		{"limit above all", nil, []string{"-max-connections", "99999999999999999999"}, []string{"want a whole number from 1 to"}},
 		{"retention", nil, []string{"-retention", "0s"}, []string{"want a time with its unit from 1s to 8760h"}},
+		{"admission timeout", nil, []string{"-admission-timeout", "2h"}, []string{"want a time with its unit from 0s to 1h"}},
 		{"time without unit", nil, []string{"-drain-timeout", "30"}, []string{"want a time with its unit from 0s to 24h, such as 1m30s"}},
 		{"address", nil, []string{"-metrics-address", "9464"}, []string{"want HOST:PORT", "127.0.0.1:9464"}},
 		{"port", nil, []string{"-metrics-address", ":99999"}, []string{"port from 0 to 65535"}},
@@ -95,6 +96,7 @@ func TestFlagsGoBeforeTheEnvironmentAndThatBeforeDefaults(t *testing.T) {
 	require.Equal(t, [2]string{"1m30s", "flag -drain-timeout"}, printed["drain-timeout"])
 	require.Equal(t, [2]string{defaultSocket, "default"}, printed["socket"])
 	require.Equal(t, [2]string{"10m", "default"}, printed["retention"])
+	require.Equal(t, [2]string{"5s", "default"}, printed["admission-timeout"])
 }
 
 func TestEverySettingIsPrintedAndHelped(t *testing.T) {

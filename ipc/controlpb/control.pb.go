@@ -49,6 +49,7 @@ type ClientMessage struct {
 	//	*ClientMessage_InspectPartition
 	//	*ClientMessage_ClosePartition
 	//	*ClientMessage_NextAttempt
+	//	*ClientMessage_AbandonCreation
 	Body          isClientMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -242,6 +243,15 @@ func (x *ClientMessage) GetNextAttempt() *NextAttempt {
 	return nil
 }
 
+func (x *ClientMessage) GetAbandonCreation() *AbandonCreation {
+	if x != nil {
+		if x, ok := x.Body.(*ClientMessage_AbandonCreation); ok {
+			return x.AbandonCreation
+		}
+	}
+	return nil
+}
+
 type isClientMessage_Body interface {
 	isClientMessage_Body()
 }
@@ -310,6 +320,10 @@ type ClientMessage_NextAttempt struct {
 	NextAttempt *NextAttempt `protobuf:"bytes,17,opt,name=next_attempt,json=nextAttempt,proto3,oneof"`
 }
 
+type ClientMessage_AbandonCreation struct {
+	AbandonCreation *AbandonCreation `protobuf:"bytes,18,opt,name=abandon_creation,json=abandonCreation,proto3,oneof"`
+}
+
 func (*ClientMessage_Hello) isClientMessage_Body() {}
 
 func (*ClientMessage_CreatePartition) isClientMessage_Body() {}
@@ -341,6 +355,8 @@ func (*ClientMessage_InspectPartition) isClientMessage_Body() {}
 func (*ClientMessage_ClosePartition) isClientMessage_Body() {}
 
 func (*ClientMessage_NextAttempt) isClientMessage_Body() {}
+
+func (*ClientMessage_AbandonCreation) isClientMessage_Body() {}
 
 // What the daemon sends. request_id is that of the request it answers, and 0
 // for a notification.
@@ -1142,6 +1158,53 @@ func (x *CreatePartition) GetReplace() bool {
 	return false
 }
 
+// Nobody waits for the answer to a CreatePartition any more. If it waits for memory,
+// it is refused at once and leaves no trace; otherwise its answer is on the way. Only
+// for a daemon with the feature (see docs/protocol.md).
+type AbandonCreation struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	CreationRequestId uint64                 `protobuf:"varint,1,opt,name=creation_request_id,json=creationRequestId,proto3" json:"creation_request_id,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *AbandonCreation) Reset() {
+	*x = AbandonCreation{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbandonCreation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbandonCreation) ProtoMessage() {}
+
+func (x *AbandonCreation) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbandonCreation.ProtoReflect.Descriptor instead.
+func (*AbandonCreation) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *AbandonCreation) GetCreationRequestId() uint64 {
+	if x != nil {
+		return x.CreationRequestId
+	}
+	return 0
+}
+
 // The epoch names this attempt of the partition in every later message about it;
 // it is unique for the life of the daemon.
 type PartitionCreated struct {
@@ -1160,7 +1223,7 @@ type PartitionCreated struct {
 
 func (x *PartitionCreated) Reset() {
 	*x = PartitionCreated{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1235,7 @@ func (x *PartitionCreated) String() string {
 func (*PartitionCreated) ProtoMessage() {}
 
 func (x *PartitionCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[9]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1248,7 @@ func (x *PartitionCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionCreated.ProtoReflect.Descriptor instead.
 func (*PartitionCreated) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PartitionCreated) GetEpoch() uint64 {
@@ -1247,7 +1310,7 @@ type SegmentRange struct {
 
 func (x *SegmentRange) Reset() {
 	*x = SegmentRange{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1322,7 @@ func (x *SegmentRange) String() string {
 func (*SegmentRange) ProtoMessage() {}
 
 func (x *SegmentRange) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[10]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1335,7 @@ func (x *SegmentRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentRange.ProtoReflect.Descriptor instead.
 func (*SegmentRange) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SegmentRange) GetFirst() uint32 {
@@ -1301,7 +1364,7 @@ type PartitionMapped struct {
 
 func (x *PartitionMapped) Reset() {
 	*x = PartitionMapped{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1376,7 @@ func (x *PartitionMapped) String() string {
 func (*PartitionMapped) ProtoMessage() {}
 
 func (x *PartitionMapped) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[11]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1389,7 @@ func (x *PartitionMapped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionMapped.ProtoReflect.Descriptor instead.
 func (*PartitionMapped) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PartitionMapped) GetEpoch() uint64 {
@@ -1349,7 +1412,7 @@ type SegmentsWanted struct {
 
 func (x *SegmentsWanted) Reset() {
 	*x = SegmentsWanted{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1424,7 @@ func (x *SegmentsWanted) String() string {
 func (*SegmentsWanted) ProtoMessage() {}
 
 func (x *SegmentsWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[12]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1437,7 @@ func (x *SegmentsWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsWanted.ProtoReflect.Descriptor instead.
 func (*SegmentsWanted) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SegmentsWanted) GetEpoch() uint64 {
@@ -1402,7 +1465,7 @@ type SegmentsReturned struct {
 
 func (x *SegmentsReturned) Reset() {
 	*x = SegmentsReturned{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1477,7 @@ func (x *SegmentsReturned) String() string {
 func (*SegmentsReturned) ProtoMessage() {}
 
 func (x *SegmentsReturned) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[13]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1490,7 @@ func (x *SegmentsReturned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentsReturned.ProtoReflect.Descriptor instead.
 func (*SegmentsReturned) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SegmentsReturned) GetEpoch() uint64 {
@@ -1455,7 +1518,7 @@ type PoolResized struct {
 
 func (x *PoolResized) Reset() {
 	*x = PoolResized{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1530,7 @@ func (x *PoolResized) String() string {
 func (*PoolResized) ProtoMessage() {}
 
 func (x *PoolResized) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[14]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1543,7 @@ func (x *PoolResized) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolResized.ProtoReflect.Descriptor instead.
 func (*PoolResized) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PoolResized) GetEpoch() uint64 {
@@ -1515,7 +1578,7 @@ type ClosePartition struct {
 
 func (x *ClosePartition) Reset() {
 	*x = ClosePartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1590,7 @@ func (x *ClosePartition) String() string {
 func (*ClosePartition) ProtoMessage() {}
 
 func (x *ClosePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[15]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1603,7 @@ func (x *ClosePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosePartition.ProtoReflect.Descriptor instead.
 func (*ClosePartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClosePartition) GetEpoch() uint64 {
@@ -1560,7 +1623,7 @@ type FinishPartition struct {
 
 func (x *FinishPartition) Reset() {
 	*x = FinishPartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1635,7 @@ func (x *FinishPartition) String() string {
 func (*FinishPartition) ProtoMessage() {}
 
 func (x *FinishPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[16]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1648,7 @@ func (x *FinishPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishPartition.ProtoReflect.Descriptor instead.
 func (*FinishPartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FinishPartition) GetEpoch() uint64 {
@@ -1606,7 +1669,7 @@ type FailPartition struct {
 
 func (x *FailPartition) Reset() {
 	*x = FailPartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +1681,7 @@ func (x *FailPartition) String() string {
 func (*FailPartition) ProtoMessage() {}
 
 func (x *FailPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[17]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +1694,7 @@ func (x *FailPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailPartition.ProtoReflect.Descriptor instead.
 func (*FailPartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FailPartition) GetEpoch() uint64 {
@@ -1660,7 +1723,7 @@ type ReleasePartition struct {
 
 func (x *ReleasePartition) Reset() {
 	*x = ReleasePartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1735,7 @@ func (x *ReleasePartition) String() string {
 func (*ReleasePartition) ProtoMessage() {}
 
 func (x *ReleasePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[18]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1748,7 @@ func (x *ReleasePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePartition.ProtoReflect.Descriptor instead.
 func (*ReleasePartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReleasePartition) GetEpoch() uint64 {
@@ -1720,7 +1783,7 @@ type ConsumerAttached struct {
 
 func (x *ConsumerAttached) Reset() {
 	*x = ConsumerAttached{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1795,7 @@ func (x *ConsumerAttached) String() string {
 func (*ConsumerAttached) ProtoMessage() {}
 
 func (x *ConsumerAttached) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[19]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1808,7 @@ func (x *ConsumerAttached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerAttached.ProtoReflect.Descriptor instead.
 func (*ConsumerAttached) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ConsumerAttached) GetEpoch() uint64 {
@@ -1810,7 +1873,7 @@ type ConsumerDetached struct {
 
 func (x *ConsumerDetached) Reset() {
 	*x = ConsumerDetached{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1885,7 @@ func (x *ConsumerDetached) String() string {
 func (*ConsumerDetached) ProtoMessage() {}
 
 func (x *ConsumerDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[20]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1898,7 @@ func (x *ConsumerDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerDetached.ProtoReflect.Descriptor instead.
 func (*ConsumerDetached) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ConsumerDetached) GetEpoch() uint64 {
@@ -1878,7 +1941,7 @@ type PartitionReleased struct {
 
 func (x *PartitionReleased) Reset() {
 	*x = PartitionReleased{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1953,7 @@ func (x *PartitionReleased) String() string {
 func (*PartitionReleased) ProtoMessage() {}
 
 func (x *PartitionReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[21]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1966,7 @@ func (x *PartitionReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionReleased.ProtoReflect.Descriptor instead.
 func (*PartitionReleased) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PartitionReleased) GetEpoch() uint64 {
@@ -1932,7 +1995,7 @@ type OpenGate struct {
 
 func (x *OpenGate) Reset() {
 	*x = OpenGate{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2007,7 @@ func (x *OpenGate) String() string {
 func (*OpenGate) ProtoMessage() {}
 
 func (x *OpenGate) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[22]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2020,7 @@ func (x *OpenGate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenGate.ProtoReflect.Descriptor instead.
 func (*OpenGate) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OpenGate) GetChannels() uint32 {
@@ -1985,7 +2048,7 @@ type GateOpened struct {
 
 func (x *GateOpened) Reset() {
 	*x = GateOpened{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2060,7 @@ func (x *GateOpened) String() string {
 func (*GateOpened) ProtoMessage() {}
 
 func (x *GateOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[23]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2073,7 @@ func (x *GateOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateOpened.ProtoReflect.Descriptor instead.
 func (*GateOpened) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GateOpened) GetGateId() uint64 {
@@ -2049,7 +2112,7 @@ type AddInputs struct {
 
 func (x *AddInputs) Reset() {
 	*x = AddInputs{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2124,7 @@ func (x *AddInputs) String() string {
 func (*AddInputs) ProtoMessage() {}
 
 func (x *AddInputs) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[24]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2137,7 @@ func (x *AddInputs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddInputs.ProtoReflect.Descriptor instead.
 func (*AddInputs) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AddInputs) GetGateId() uint64 {
@@ -2124,7 +2187,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2199,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[25]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2212,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Input) GetPartitionId() []byte {
@@ -2218,7 +2281,7 @@ type InputReady struct {
 
 func (x *InputReady) Reset() {
 	*x = InputReady{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2293,7 @@ func (x *InputReady) String() string {
 func (*InputReady) ProtoMessage() {}
 
 func (x *InputReady) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[26]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2306,7 @@ func (x *InputReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReady.ProtoReflect.Descriptor instead.
 func (*InputReady) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InputReady) GetGateId() uint64 {
@@ -2307,7 +2370,7 @@ type InputFailed struct {
 
 func (x *InputFailed) Reset() {
 	*x = InputFailed{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2382,7 @@ func (x *InputFailed) String() string {
 func (*InputFailed) ProtoMessage() {}
 
 func (x *InputFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[27]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2395,7 @@ func (x *InputFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputFailed.ProtoReflect.Descriptor instead.
 func (*InputFailed) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *InputFailed) GetGateId() uint64 {
@@ -2369,7 +2432,7 @@ type CloseChannel struct {
 
 func (x *CloseChannel) Reset() {
 	*x = CloseChannel{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2444,7 @@ func (x *CloseChannel) String() string {
 func (*CloseChannel) ProtoMessage() {}
 
 func (x *CloseChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[28]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2457,7 @@ func (x *CloseChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseChannel.ProtoReflect.Descriptor instead.
 func (*CloseChannel) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CloseChannel) GetGateId() uint64 {
@@ -2428,7 +2491,7 @@ type CloseGate struct {
 
 func (x *CloseGate) Reset() {
 	*x = CloseGate{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2503,7 @@ func (x *CloseGate) String() string {
 func (*CloseGate) ProtoMessage() {}
 
 func (x *CloseGate) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[29]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2516,7 @@ func (x *CloseGate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseGate.ProtoReflect.Descriptor instead.
 func (*CloseGate) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CloseGate) GetGateId() uint64 {
@@ -2476,7 +2539,7 @@ type ListPartitions struct {
 
 func (x *ListPartitions) Reset() {
 	*x = ListPartitions{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2551,7 @@ func (x *ListPartitions) String() string {
 func (*ListPartitions) ProtoMessage() {}
 
 func (x *ListPartitions) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[30]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2564,7 @@ func (x *ListPartitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPartitions.ProtoReflect.Descriptor instead.
 func (*ListPartitions) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListPartitions) GetAfter() []byte {
@@ -2535,7 +2598,7 @@ type PartitionList struct {
 
 func (x *PartitionList) Reset() {
 	*x = PartitionList{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2610,7 @@ func (x *PartitionList) String() string {
 func (*PartitionList) ProtoMessage() {}
 
 func (x *PartitionList) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[31]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2623,7 @@ func (x *PartitionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionList.ProtoReflect.Descriptor instead.
 func (*PartitionList) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PartitionList) GetPartitions() []*PartitionInfo {
@@ -2590,7 +2653,7 @@ type InspectPartition struct {
 
 func (x *InspectPartition) Reset() {
 	*x = InspectPartition{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2665,7 @@ func (x *InspectPartition) String() string {
 func (*InspectPartition) ProtoMessage() {}
 
 func (x *InspectPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[32]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2678,7 @@ func (x *InspectPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectPartition.ProtoReflect.Descriptor instead.
 func (*InspectPartition) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *InspectPartition) GetPartitionId() []byte {
@@ -2643,7 +2706,7 @@ type NextAttempt struct {
 
 func (x *NextAttempt) Reset() {
 	*x = NextAttempt{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2718,7 @@ func (x *NextAttempt) String() string {
 func (*NextAttempt) ProtoMessage() {}
 
 func (x *NextAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[33]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2731,7 @@ func (x *NextAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextAttempt.ProtoReflect.Descriptor instead.
 func (*NextAttempt) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NextAttempt) GetPartitionId() []byte {
@@ -2687,7 +2750,7 @@ type NextAttemptReply struct {
 
 func (x *NextAttemptReply) Reset() {
 	*x = NextAttemptReply{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[34]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2762,7 @@ func (x *NextAttemptReply) String() string {
 func (*NextAttemptReply) ProtoMessage() {}
 
 func (x *NextAttemptReply) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[34]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2775,7 @@ func (x *NextAttemptReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextAttemptReply.ProtoReflect.Descriptor instead.
 func (*NextAttemptReply) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NextAttemptReply) GetAttempt() uint32 {
@@ -2754,7 +2817,7 @@ type PartitionInfo struct {
 
 func (x *PartitionInfo) Reset() {
 	*x = PartitionInfo{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[35]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2766,7 +2829,7 @@ func (x *PartitionInfo) String() string {
 func (*PartitionInfo) ProtoMessage() {}
 
 func (x *PartitionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[35]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2779,7 +2842,7 @@ func (x *PartitionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionInfo.ProtoReflect.Descriptor instead.
 func (*PartitionInfo) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PartitionInfo) GetPartitionId() []byte {
@@ -2961,7 +3024,7 @@ type SubpartitionInfo struct {
 
 func (x *SubpartitionInfo) Reset() {
 	*x = SubpartitionInfo{}
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[36]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3036,7 @@ func (x *SubpartitionInfo) String() string {
 func (*SubpartitionInfo) ProtoMessage() {}
 
 func (x *SubpartitionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_shuffled_control_v1_control_proto_msgTypes[36]
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3049,7 @@ func (x *SubpartitionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubpartitionInfo.ProtoReflect.Descriptor instead.
 func (*SubpartitionInfo) Descriptor() ([]byte, []int) {
-	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SubpartitionInfo) GetIndex() uint32 {
@@ -3063,7 +3126,8 @@ var File_shuffled_control_v1_control_proto protoreflect.FileDescriptor
 
 const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"!shuffled/control/v1/control.proto\x12\x13shuffled.control.v1\"\xf3\t\n" +
+	"!shuffled/control/v1/control.proto\x12\x13shuffled.control.v1\"\xc6\n" +
+	"\n" +
 	"\rClientMessage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x122\n" +
@@ -3085,7 +3149,8 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\x0flist_partitions\x18\x0e \x01(\v2#.shuffled.control.v1.ListPartitionsH\x00R\x0elistPartitions\x12T\n" +
 	"\x11inspect_partition\x18\x0f \x01(\v2%.shuffled.control.v1.InspectPartitionH\x00R\x10inspectPartition\x12N\n" +
 	"\x0fclose_partition\x18\x10 \x01(\v2#.shuffled.control.v1.ClosePartitionH\x00R\x0eclosePartition\x12E\n" +
-	"\fnext_attempt\x18\x11 \x01(\v2 .shuffled.control.v1.NextAttemptH\x00R\vnextAttemptB\x06\n" +
+	"\fnext_attempt\x18\x11 \x01(\v2 .shuffled.control.v1.NextAttemptH\x00R\vnextAttempt\x12Q\n" +
+	"\x10abandon_creation\x18\x12 \x01(\v2$.shuffled.control.v1.AbandonCreationH\x00R\x0fabandonCreationB\x06\n" +
 	"\x04body\"\xbe\b\n" +
 	"\rServerMessage\x12\x1d\n" +
 	"\n" +
@@ -3152,7 +3217,9 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	" \x03(\rR\vallowedUids\x12!\n" +
 	"\fallowed_gids\x18\v \x03(\rR\vallowedGids\x12\x14\n" +
 	"\x05token\x18\f \x01(\tR\x05token\x12\x18\n" +
-	"\areplace\x18\r \x01(\bR\areplace\"\x88\x02\n" +
+	"\areplace\x18\r \x01(\bR\areplace\"A\n" +
+	"\x0fAbandonCreation\x12.\n" +
+	"\x13creation_request_id\x18\x01 \x01(\x04R\x11creationRequestId\"\x88\x02\n" +
 	"\x10PartitionCreated\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1f\n" +
 	"\vregion_size\x18\x02 \x01(\x04R\n" +
@@ -3320,7 +3387,7 @@ func file_shuffled_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_shuffled_control_v1_control_proto_rawDescData
 }
 
-var file_shuffled_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_shuffled_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_shuffled_control_v1_control_proto_goTypes = []any{
 	(*ClientMessage)(nil),     // 0: shuffled.control.v1.ClientMessage
 	(*ServerMessage)(nil),     // 1: shuffled.control.v1.ServerMessage
@@ -3331,81 +3398,83 @@ var file_shuffled_control_v1_control_proto_goTypes = []any{
 	(*HelloReply)(nil),        // 6: shuffled.control.v1.HelloReply
 	(*Limits)(nil),            // 7: shuffled.control.v1.Limits
 	(*CreatePartition)(nil),   // 8: shuffled.control.v1.CreatePartition
-	(*PartitionCreated)(nil),  // 9: shuffled.control.v1.PartitionCreated
-	(*SegmentRange)(nil),      // 10: shuffled.control.v1.SegmentRange
-	(*PartitionMapped)(nil),   // 11: shuffled.control.v1.PartitionMapped
-	(*SegmentsWanted)(nil),    // 12: shuffled.control.v1.SegmentsWanted
-	(*SegmentsReturned)(nil),  // 13: shuffled.control.v1.SegmentsReturned
-	(*PoolResized)(nil),       // 14: shuffled.control.v1.PoolResized
-	(*ClosePartition)(nil),    // 15: shuffled.control.v1.ClosePartition
-	(*FinishPartition)(nil),   // 16: shuffled.control.v1.FinishPartition
-	(*FailPartition)(nil),     // 17: shuffled.control.v1.FailPartition
-	(*ReleasePartition)(nil),  // 18: shuffled.control.v1.ReleasePartition
-	(*ConsumerAttached)(nil),  // 19: shuffled.control.v1.ConsumerAttached
-	(*ConsumerDetached)(nil),  // 20: shuffled.control.v1.ConsumerDetached
-	(*PartitionReleased)(nil), // 21: shuffled.control.v1.PartitionReleased
-	(*OpenGate)(nil),          // 22: shuffled.control.v1.OpenGate
-	(*GateOpened)(nil),        // 23: shuffled.control.v1.GateOpened
-	(*AddInputs)(nil),         // 24: shuffled.control.v1.AddInputs
-	(*Input)(nil),             // 25: shuffled.control.v1.Input
-	(*InputReady)(nil),        // 26: shuffled.control.v1.InputReady
-	(*InputFailed)(nil),       // 27: shuffled.control.v1.InputFailed
-	(*CloseChannel)(nil),      // 28: shuffled.control.v1.CloseChannel
-	(*CloseGate)(nil),         // 29: shuffled.control.v1.CloseGate
-	(*ListPartitions)(nil),    // 30: shuffled.control.v1.ListPartitions
-	(*PartitionList)(nil),     // 31: shuffled.control.v1.PartitionList
-	(*InspectPartition)(nil),  // 32: shuffled.control.v1.InspectPartition
-	(*NextAttempt)(nil),       // 33: shuffled.control.v1.NextAttempt
-	(*NextAttemptReply)(nil),  // 34: shuffled.control.v1.NextAttemptReply
-	(*PartitionInfo)(nil),     // 35: shuffled.control.v1.PartitionInfo
-	(*SubpartitionInfo)(nil),  // 36: shuffled.control.v1.SubpartitionInfo
+	(*AbandonCreation)(nil),   // 9: shuffled.control.v1.AbandonCreation
+	(*PartitionCreated)(nil),  // 10: shuffled.control.v1.PartitionCreated
+	(*SegmentRange)(nil),      // 11: shuffled.control.v1.SegmentRange
+	(*PartitionMapped)(nil),   // 12: shuffled.control.v1.PartitionMapped
+	(*SegmentsWanted)(nil),    // 13: shuffled.control.v1.SegmentsWanted
+	(*SegmentsReturned)(nil),  // 14: shuffled.control.v1.SegmentsReturned
+	(*PoolResized)(nil),       // 15: shuffled.control.v1.PoolResized
+	(*ClosePartition)(nil),    // 16: shuffled.control.v1.ClosePartition
+	(*FinishPartition)(nil),   // 17: shuffled.control.v1.FinishPartition
+	(*FailPartition)(nil),     // 18: shuffled.control.v1.FailPartition
+	(*ReleasePartition)(nil),  // 19: shuffled.control.v1.ReleasePartition
+	(*ConsumerAttached)(nil),  // 20: shuffled.control.v1.ConsumerAttached
+	(*ConsumerDetached)(nil),  // 21: shuffled.control.v1.ConsumerDetached
+	(*PartitionReleased)(nil), // 22: shuffled.control.v1.PartitionReleased
+	(*OpenGate)(nil),          // 23: shuffled.control.v1.OpenGate
+	(*GateOpened)(nil),        // 24: shuffled.control.v1.GateOpened
+	(*AddInputs)(nil),         // 25: shuffled.control.v1.AddInputs
+	(*Input)(nil),             // 26: shuffled.control.v1.Input
+	(*InputReady)(nil),        // 27: shuffled.control.v1.InputReady
+	(*InputFailed)(nil),       // 28: shuffled.control.v1.InputFailed
+	(*CloseChannel)(nil),      // 29: shuffled.control.v1.CloseChannel
+	(*CloseGate)(nil),         // 30: shuffled.control.v1.CloseGate
+	(*ListPartitions)(nil),    // 31: shuffled.control.v1.ListPartitions
+	(*PartitionList)(nil),     // 32: shuffled.control.v1.PartitionList
+	(*InspectPartition)(nil),  // 33: shuffled.control.v1.InspectPartition
+	(*NextAttempt)(nil),       // 34: shuffled.control.v1.NextAttempt
+	(*NextAttemptReply)(nil),  // 35: shuffled.control.v1.NextAttemptReply
+	(*PartitionInfo)(nil),     // 36: shuffled.control.v1.PartitionInfo
+	(*SubpartitionInfo)(nil),  // 37: shuffled.control.v1.SubpartitionInfo
 }
 var file_shuffled_control_v1_control_proto_depIdxs = []int32{
 	5,  // 0: shuffled.control.v1.ClientMessage.hello:type_name -> shuffled.control.v1.Hello
 	8,  // 1: shuffled.control.v1.ClientMessage.create_partition:type_name -> shuffled.control.v1.CreatePartition
-	11, // 2: shuffled.control.v1.ClientMessage.partition_mapped:type_name -> shuffled.control.v1.PartitionMapped
-	12, // 3: shuffled.control.v1.ClientMessage.segments_wanted:type_name -> shuffled.control.v1.SegmentsWanted
-	13, // 4: shuffled.control.v1.ClientMessage.segments_returned:type_name -> shuffled.control.v1.SegmentsReturned
-	16, // 5: shuffled.control.v1.ClientMessage.finish_partition:type_name -> shuffled.control.v1.FinishPartition
-	17, // 6: shuffled.control.v1.ClientMessage.fail_partition:type_name -> shuffled.control.v1.FailPartition
-	18, // 7: shuffled.control.v1.ClientMessage.release_partition:type_name -> shuffled.control.v1.ReleasePartition
-	22, // 8: shuffled.control.v1.ClientMessage.open_gate:type_name -> shuffled.control.v1.OpenGate
-	24, // 9: shuffled.control.v1.ClientMessage.add_inputs:type_name -> shuffled.control.v1.AddInputs
-	28, // 10: shuffled.control.v1.ClientMessage.close_channel:type_name -> shuffled.control.v1.CloseChannel
-	29, // 11: shuffled.control.v1.ClientMessage.close_gate:type_name -> shuffled.control.v1.CloseGate
-	30, // 12: shuffled.control.v1.ClientMessage.list_partitions:type_name -> shuffled.control.v1.ListPartitions
-	32, // 13: shuffled.control.v1.ClientMessage.inspect_partition:type_name -> shuffled.control.v1.InspectPartition
-	15, // 14: shuffled.control.v1.ClientMessage.close_partition:type_name -> shuffled.control.v1.ClosePartition
-	33, // 15: shuffled.control.v1.ClientMessage.next_attempt:type_name -> shuffled.control.v1.NextAttempt
-	2,  // 16: shuffled.control.v1.ServerMessage.error:type_name -> shuffled.control.v1.Error
-	4,  // 17: shuffled.control.v1.ServerMessage.ack:type_name -> shuffled.control.v1.Ack
-	6,  // 18: shuffled.control.v1.ServerMessage.hello_reply:type_name -> shuffled.control.v1.HelloReply
-	9,  // 19: shuffled.control.v1.ServerMessage.partition_created:type_name -> shuffled.control.v1.PartitionCreated
-	14, // 20: shuffled.control.v1.ServerMessage.pool_resized:type_name -> shuffled.control.v1.PoolResized
-	19, // 21: shuffled.control.v1.ServerMessage.consumer_attached:type_name -> shuffled.control.v1.ConsumerAttached
-	20, // 22: shuffled.control.v1.ServerMessage.consumer_detached:type_name -> shuffled.control.v1.ConsumerDetached
-	21, // 23: shuffled.control.v1.ServerMessage.partition_released:type_name -> shuffled.control.v1.PartitionReleased
-	23, // 24: shuffled.control.v1.ServerMessage.gate_opened:type_name -> shuffled.control.v1.GateOpened
-	26, // 25: shuffled.control.v1.ServerMessage.input_ready:type_name -> shuffled.control.v1.InputReady
-	27, // 26: shuffled.control.v1.ServerMessage.input_failed:type_name -> shuffled.control.v1.InputFailed
-	31, // 27: shuffled.control.v1.ServerMessage.partition_list:type_name -> shuffled.control.v1.PartitionList
-	35, // 28: shuffled.control.v1.ServerMessage.partition_info:type_name -> shuffled.control.v1.PartitionInfo
-	34, // 29: shuffled.control.v1.ServerMessage.next_attempt_reply:type_name -> shuffled.control.v1.NextAttemptReply
-	3,  // 30: shuffled.control.v1.Error.attempt_error:type_name -> shuffled.control.v1.AttemptError
-	7,  // 31: shuffled.control.v1.HelloReply.limits:type_name -> shuffled.control.v1.Limits
-	10, // 32: shuffled.control.v1.PartitionCreated.granted:type_name -> shuffled.control.v1.SegmentRange
-	10, // 33: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
-	10, // 34: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
-	2,  // 35: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
-	25, // 36: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
-	2,  // 37: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
-	35, // 38: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
-	36, // 39: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	12, // 2: shuffled.control.v1.ClientMessage.partition_mapped:type_name -> shuffled.control.v1.PartitionMapped
+	13, // 3: shuffled.control.v1.ClientMessage.segments_wanted:type_name -> shuffled.control.v1.SegmentsWanted
+	14, // 4: shuffled.control.v1.ClientMessage.segments_returned:type_name -> shuffled.control.v1.SegmentsReturned
+	17, // 5: shuffled.control.v1.ClientMessage.finish_partition:type_name -> shuffled.control.v1.FinishPartition
+	18, // 6: shuffled.control.v1.ClientMessage.fail_partition:type_name -> shuffled.control.v1.FailPartition
+	19, // 7: shuffled.control.v1.ClientMessage.release_partition:type_name -> shuffled.control.v1.ReleasePartition
+	23, // 8: shuffled.control.v1.ClientMessage.open_gate:type_name -> shuffled.control.v1.OpenGate
+	25, // 9: shuffled.control.v1.ClientMessage.add_inputs:type_name -> shuffled.control.v1.AddInputs
+	29, // 10: shuffled.control.v1.ClientMessage.close_channel:type_name -> shuffled.control.v1.CloseChannel
+	30, // 11: shuffled.control.v1.ClientMessage.close_gate:type_name -> shuffled.control.v1.CloseGate
+	31, // 12: shuffled.control.v1.ClientMessage.list_partitions:type_name -> shuffled.control.v1.ListPartitions
+	33, // 13: shuffled.control.v1.ClientMessage.inspect_partition:type_name -> shuffled.control.v1.InspectPartition
+	16, // 14: shuffled.control.v1.ClientMessage.close_partition:type_name -> shuffled.control.v1.ClosePartition
+	34, // 15: shuffled.control.v1.ClientMessage.next_attempt:type_name -> shuffled.control.v1.NextAttempt
+	9,  // 16: shuffled.control.v1.ClientMessage.abandon_creation:type_name -> shuffled.control.v1.AbandonCreation
+	2,  // 17: shuffled.control.v1.ServerMessage.error:type_name -> shuffled.control.v1.Error
+	4,  // 18: shuffled.control.v1.ServerMessage.ack:type_name -> shuffled.control.v1.Ack
+	6,  // 19: shuffled.control.v1.ServerMessage.hello_reply:type_name -> shuffled.control.v1.HelloReply
+	10, // 20: shuffled.control.v1.ServerMessage.partition_created:type_name -> shuffled.control.v1.PartitionCreated
+	15, // 21: shuffled.control.v1.ServerMessage.pool_resized:type_name -> shuffled.control.v1.PoolResized
+	20, // 22: shuffled.control.v1.ServerMessage.consumer_attached:type_name -> shuffled.control.v1.ConsumerAttached
+	21, // 23: shuffled.control.v1.ServerMessage.consumer_detached:type_name -> shuffled.control.v1.ConsumerDetached
+	22, // 24: shuffled.control.v1.ServerMessage.partition_released:type_name -> shuffled.control.v1.PartitionReleased
+	24, // 25: shuffled.control.v1.ServerMessage.gate_opened:type_name -> shuffled.control.v1.GateOpened
+	27, // 26: shuffled.control.v1.ServerMessage.input_ready:type_name -> shuffled.control.v1.InputReady
+	28, // 27: shuffled.control.v1.ServerMessage.input_failed:type_name -> shuffled.control.v1.InputFailed
+	32, // 28: shuffled.control.v1.ServerMessage.partition_list:type_name -> shuffled.control.v1.PartitionList
+	36, // 29: shuffled.control.v1.ServerMessage.partition_info:type_name -> shuffled.control.v1.PartitionInfo
+	35, // 30: shuffled.control.v1.ServerMessage.next_attempt_reply:type_name -> shuffled.control.v1.NextAttemptReply
+	3,  // 31: shuffled.control.v1.Error.attempt_error:type_name -> shuffled.control.v1.AttemptError
+	7,  // 32: shuffled.control.v1.HelloReply.limits:type_name -> shuffled.control.v1.Limits
+	11, // 33: shuffled.control.v1.PartitionCreated.granted:type_name -> shuffled.control.v1.SegmentRange
+	11, // 34: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
+	11, // 35: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
+	2,  // 36: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
+	26, // 37: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
+	2,  // 38: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
+	36, // 39: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
+	37, // 40: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_shuffled_control_v1_control_proto_init() }
@@ -3430,6 +3499,7 @@ func file_shuffled_control_v1_control_proto_init() {
 		(*ClientMessage_InspectPartition)(nil),
 		(*ClientMessage_ClosePartition)(nil),
 		(*ClientMessage_NextAttempt)(nil),
+		(*ClientMessage_AbandonCreation)(nil),
 	}
 	file_shuffled_control_v1_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Error)(nil),
@@ -3447,16 +3517,16 @@ func file_shuffled_control_v1_control_proto_init() {
 		(*ServerMessage_PartitionInfo)(nil),
 		(*ServerMessage_NextAttemptReply)(nil),
 	}
-	file_shuffled_control_v1_control_proto_msgTypes[25].OneofWrappers = []any{}
-	file_shuffled_control_v1_control_proto_msgTypes[30].OneofWrappers = []any{}
-	file_shuffled_control_v1_control_proto_msgTypes[32].OneofWrappers = []any{}
+	file_shuffled_control_v1_control_proto_msgTypes[26].OneofWrappers = []any{}
+	file_shuffled_control_v1_control_proto_msgTypes[31].OneofWrappers = []any{}
+	file_shuffled_control_v1_control_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shuffled_control_v1_control_proto_rawDesc), len(file_shuffled_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

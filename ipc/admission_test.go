@@ -1,0 +1,259 @@
+package ipc
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// fullServer returns a server of 18 segments, and a client whose partition may use
+// them all and has them.
+func fullServer(t *testing.T, timeout time.Duration) (s *testServer, rich *rawClient, created *controlpb.PartitionCreated, name shuffle.PartitionID) {
+	config := serverConfig()
+	config.Memory = 18 * 4096
+	config.AdmissionTimeout = timeout
+	s = startServer(t, config)
+	rich = s.greet()
+	name = shuffle.NewPartitionID()
+	created = rich.create(name, 1)
+	require.NotNil(t, rich.ask(mappedMessage(created.Epoch)).GetAck())
+	require.Len(t, rich.take(created, 18), 18)
+	return s, rich, created, name
+}
+
+func poolSize(m *controlpb.ServerMessage) uint32 { return m.GetPoolResized().GetPoolSize() }
+
+func isResized(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil }
+
+func (s *testServer) requireWaiting(n int) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.Snapshot().Pool.Waiting == n }, testPatience, time.Millisecond)
+}
+
+func TestCreationWaitsForTheSurplusOfOthersAndThenHasWhatItRequires(t *testing.T) {
+	s, rich, first, _ := fullServer(t, time.Hour)
+	poor := s.greet()
+	id := poor.begin(createMessage(shuffle.NewPartitionID(), 3))
+	size := poolSize(rich.note(isResized))
+	require.EqualValues(t, 14, size, "all but what the second one requires")
+	require.NotNil(t, poor.ask(listMessage()).GetPartitionList(), "the client goes on meanwhile")
+	rich.tell(returnMessage(first.Epoch, &controlpb.SegmentRange{First: 15, Last: 17}))
+	require.NotNil(t, rich.ask(listMessage()).GetPartitionList())
+	s.requireWaiting(1)
+	rich.tell(returnMessage(first.Epoch, &controlpb.SegmentRange{First: 14, Last: 14}))
+	second := poor.answer(id).GetPartitionCreated()
+	require.NotNil(t, second)
+	require.Empty(t, second.Granted)
+	rich.tell(wantMessage(first.Epoch, 4))
+	require.NotNil(t, rich.ask(listMessage()).GetPartitionList(), "what came back is not lent again")
+	require.Len(t, poor.take(second, 4), 4)
+	require.Equal(t, 18, s.Snapshot().Pool.Used)
+	rich.leave()
+	poor.leave()
+	s.requireIdle()
+}
+
+func TestCreationThatWaitsInVainSaysWhoHoldsTheMemory(t *testing.T) {
+	s, rich, _, name := fullServer(t, time.Millisecond)
+	poor := s.greet()
+	id := shuffle.NewPartitionID()
+	refused := DecodeError(poor.ask(createMessage(id, 3)).GetError())
+	require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers)
+	require.EqualError(t, refused, fmt.Sprintf("create partition %s: insufficient number of network buffers: required 4, but only 0 available: "+
+		"of 18 segments of 4096 bytes (-memory, -segment-size), 18 are in use and 0 more reserved for partitions that require them; "+
+		"most are held by: partition %s (running) 18. Have those read, released or closed, let unread ones expire earlier (-retention), "+
+		"wait longer (-admission-timeout, 1ms), or raise -memory", id, name))
+	require.Len(t, s.Snapshot().Partitions, 1, "nothing is left of it")
+	require.EqualValues(t, 1, s.Snapshot().Rejects["insufficient_buffers"])
+
+	rich.leave()
+	require.NotNil(t, poor.ask(createMessage(id, 3)).GetPartitionCreated(), "not even its name is spent")
+	poor.leave()
+	s.requireIdle()
+}
+
+func TestRefusalDoesNotNameThePartitionsOfOtherUsers(t *testing.T) {
+	s, rich, _, name := fullServer(t, time.Millisecond)
+	stranger := &session{server: s.Server, who: shuffle.Principal{UID: 4711, GID: 4711}}
+	c := creation{session: stranger, region: &hostedRegion{server: s.Server}}
+	text := c.describe(shuffle.ErrInsufficientBuffers).Error()
+	require.Contains(t, text, "most are held by: another user's partition 18.")
+	require.NotContains(t, text, name.String())
+	rich.leave()
+	s.requireIdle()
+}
+
+func TestAbandonedCreationLeavesNoTrace(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		abandon func(c *rawClient, request uint64)
+	}{
+		{"by its client", func(c *rawClient, request uint64) {
+			c.tell(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_AbandonCreation{
+				AbandonCreation: &controlpb.AbandonCreation{CreationRequestId: request},
+			}})
+			require.ErrorIs(c.t, DecodeError(c.answer(request).GetError()), shuffle.ErrClosed)
+		}},
+		{"by the end of its client", func(c *rawClient, _ uint64) { c.leave() }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s, rich, first, _ := fullServer(t, time.Hour)
+			poor := s.greet()
+			id := shuffle.NewPartitionID()
+			request := poor.begin(createMessage(id, 3))
+			require.EqualValues(t, 14, poolSize(rich.note(isResized)))
+			row.abandon(poor, request)
+			s.requireWaiting(0)
+			require.Eventually(t, func() bool { return len(s.Snapshot().Partitions) == 1 }, testPatience, time.Millisecond)
+			require.Equal(t, 18, s.Snapshot().Partitions[0].PoolSize, "it may have all again")
+
+			rich.tell(returnMessage(first.Epoch, &controlpb.SegmentRange{First: 2, Last: 17}))
+			again := s.greet()
+			require.NotNil(t, again.ask(createMessage(id, 3)).GetPartitionCreated())
+			again.leave()
+			rich.leave()
+			s.requireIdle()
+		})
+	}
+}
+
+func TestAbandoningWhatDoesNotWaitDoesNothing(t *testing.T) {
+	s := startServer(t, serverConfig())
+	c := s.greet()
+	c.create(shuffle.NewPartitionID(), 1)
+	c.tell(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_AbandonCreation{
+		AbandonCreation: &controlpb.AbandonCreation{CreationRequestId: c.nextID},
+	}})
+	require.Len(t, c.ask(listMessage()).GetPartitionList().Partitions, 1)
+	c.leave()
+	s.requireIdle()
+}
+
+// The memory that a new attempt requires may be that of the one that it replaces.
+func TestNewAttemptGetsTheMemoryOfTheOneThatItFences(t *testing.T) {
+	s, rich, first, id := fullServer(t, time.Hour)
+	next := createMessage(id, 1)
+	next.GetCreatePartition().Attempt = 1
+	again := s.greet()
+	request := again.begin(next)
+	released := rich.note(func(m *controlpb.ServerMessage) bool { return m.GetPartitionReleased() != nil })
+	require.ErrorIs(t, DecodeError(released.GetPartitionReleased().GetError()), shuffle.ErrFenced)
+	rich.tell(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ClosePartition{
+		ClosePartition: &controlpb.ClosePartition{Epoch: first.Epoch},
+	}})
+	created := again.answer(request).GetPartitionCreated()
+	require.NotNil(t, created)
+	require.Len(t, again.take(created, 18), 18)
+	rich.leave()
+	again.leave()
+	s.requireIdle()
+}
+
+func TestCreationThatIsFencedWhileItWaitsIsToldSo(t *testing.T) {
+	s, rich, _, _ := fullServer(t, time.Hour)
+	id := shuffle.NewPartitionID()
+	older, newer := s.greet(), s.greet()
+	waits := older.begin(createMessage(id, 1))
+	s.requireWaiting(1)
+	next := createMessage(id, 1)
+	next.GetCreatePartition().Attempt = 1
+	waitsToo := newer.begin(next)
+	require.ErrorIs(t, DecodeError(older.answer(waits).GetError()), shuffle.ErrFenced)
+	s.requireWaiting(1)
+	rich.leave()
+	require.NotNil(t, newer.answer(waitsToo).GetPartitionCreated())
+	older.leave()
+	newer.leave()
+	s.requireIdle()
+}
+
+func TestServerClosesWhileCreationsWait(t *testing.T) {
+	s, _, _, _ := fullServer(t, time.Hour)
+	poor := s.greet()
+	for range 3 {
+		poor.begin(createMessage(shuffle.NewPartitionID(), 1))
+	}
+	s.requireWaiting(3)
+	require.NoError(t, s.Close())
+}
+
+func TestDrainingRefusesCreationsThatWait(t *testing.T) {
+	s, rich, _, _ := fullServer(t, time.Hour)
+	poor := s.greet()
+	request := poor.begin(createMessage(shuffle.NewPartitionID(), 1))
+	s.requireWaiting(1)
+	s.StartDraining()
+	rich.leave()
+	require.ErrorIs(t, DecodeError(poor.answer(request).GetError()), shuffle.ErrDraining)
+	poor.leave()
+	s.requireIdle()
+}
+
+func TestServerThatDoesNotWaitRefusesAtOnce(t *testing.T) {
+	s, rich, _, _ := fullServer(t, -1)
+	refused := DecodeError(rich.ask(createMessage(shuffle.NewPartitionID(), 1)).GetError())
+	require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers)
+	rich.leave()
+	s.requireIdle()
+}
+
+// An ended partition holds what it was given and is promised nothing more.
+func TestEndedPartitionReservesNothing(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		end  func(c *rawClient, epoch uint64)
+	}{
+		{"finished", func(c *rawClient, epoch uint64) { require.NotNil(c.t, c.ask(finishMessage(epoch)).GetAck()) }},
+		{"failed", func(c *rawClient, epoch uint64) {
+			require.NotNil(c.t, c.ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_FailPartition{
+				FailPartition: &controlpb.FailPartition{Epoch: epoch, Cause: "a test"},
+			}}).GetAck())
+		}},
+		{"released", func(c *rawClient, epoch uint64) {
+			require.NotNil(c.t, c.ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{
+				ReleasePartition: &controlpb.ReleasePartition{Epoch: epoch},
+			}}).GetAck())
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := startServer(t, serverConfig())
+			c := s.greet()
+			created := c.create(shuffle.NewPartitionID(), 100)
+			require.NotNil(t, c.ask(mappedMessage(created.Epoch)).GetAck())
+			require.Len(t, c.take(created, 7), 7)
+			require.Equal(t, 101-7, s.Snapshot().Pool.Reserved)
+			row.end(c, created.Epoch)
+			now := s.Snapshot().Pool
+			require.Equal(t, [4]int{0, 0, 7, 0}, [4]int{now.Reserved, now.Required, now.Used, now.Grants})
+			c.tell(wantMessage(created.Epoch, 3))
+			require.NotNil(t, c.ask(listMessage()).GetPartitionList())
+			require.Equal(t, 7, s.Snapshot().Pool.Used, "it gets no more")
+		})
+	}
+}
+
+func TestIdlePartitionsCostNoSegments(t *testing.T) {
+	config := serverConfig()
+	config.Memory = 70 * 1001 * 4096
+	config.Limits.ControlMemory = 1 << 40
+	s := startServer(t, config)
+	c := s.greet()
+	for range 70 {
+		c.create(shuffle.NewPartitionID(), 1000)
+	}
+	now := s.Snapshot()
+	require.Equal(t, 0, now.Pool.Used)
+	require.Equal(t, 70*1001, now.Pool.Reserved)
+	queues := int64(0)
+	for _, row := range s.partitions.Rows() {
+		queues += row.Host.(*hostedRegion).queueBytes()
+	}
+	require.Equal(t, queues, now.BackedBytes, "no segment")
+	c.leave()
+	s.requireIdle()
+}

@@ -1,0 +1,156 @@
+package pool
+
+import (
+	"container/list"
+	"fmt"
+)
+
+// mostAdmissions is how many grants can wait to be admitted; all of them are looked
+// at whenever segments come back.
+const mostAdmissions = 1024
+
+// An admissionQueue has the grants that wait to be admitted, first come first
+// served. The first of them that can be admitted once everybody has given back what
+// exceeds their sizes have a claim: what comes back is kept for them. Those that can
+// only be admitted once others have ended claim nothing and hold nobody up.
+type admissionQueue struct {
+	list.List     // of *Grant
+	claimed   int // sum of Required over those that claim
+}
+
+func (q *admissionQueue) add(g *Grant) { g.admission = q.PushBack(g) }
+
+func (q *admissionQueue) remove(g *Grant) {
+	q.Remove(g.admission)
+	g.admission = nil
+	q.setClaim(g, false)
+}
+
+func (q *admissionQueue) setClaim(g *Grant, claims bool) {
+	if claims == g.claims {
+		return
+	}
+	g.claims = claims
+	if claims {
+		q.claimed += g.spec.Required
+	} else {
+		q.claimed -= g.spec.Required
+	}
+}
+
+// CreateGrant promises spec.Required segments to a new grant and redistributes
+// the surplus. The listener hears of everything that happens to the grant from
+// then on, possibly before CreateGrant has returned; it does not hear of the
+// first size, which is to be read with [Grant.Size].
+//
+// It returns ErrInsufficientBuffers if fewer are free and reserved for nobody,
+// ErrInvalidArgument for a spec outside its range or no listener, and
+// ErrDestroyed after Destroy.
+func (p *NetworkBufferPool) CreateGrant(spec GrantSpec, listener GrantListener) (*Grant, error) {
+	return p.newGrant(spec, listener, nil)
+}
+
+// QueueGrant is CreateGrant of a grant that waits while fewer segments than it
+// requires are free and reserved for nobody: admitted is called with it, as a method
+// of the listener is, once they are there, possibly before QueueGrant has returned. Until that, others are asked to give back what
+// exceeds their sizes, which shrink as if it had been admitted. Who does not want to
+// wait any longer calls [Grant.GiveUp] or Destroy.
+//
+// Those that wait are admitted in the order in which they came, except that nobody
+// waits behind one for which there would be too little if all gave back what they
+// need not have.
+func (p *NetworkBufferPool) QueueGrant(spec GrantSpec, listener GrantListener, admitted func(*Grant)) (g *Grant, waits bool, err error) {
+	g, err = p.newGrant(spec, listener, admitted)
+	return g, err == nil && !g.admittedAtOnce, err
+}
+
+// newGrant admits a grant, or has it wait if admitted is set.
+func (p *NetworkBufferPool) newGrant(spec GrantSpec, listener GrantListener, admitted func(*Grant)) (*Grant, error) {
+	if err := spec.validate(); err != nil {
+		return nil, fmt.Errorf("create grant: %w", err)
+	}
+	if listener == nil {
+		return nil, fmt.Errorf("create grant: no listener: %w", ErrInvalidArgument)
+	}
+	p.mu.Lock()
+	defer p.unlockAndAnnounce()
+	if p.destroyed {
+		return nil, fmt.Errorf("create grant: %w", ErrDestroyed)
+	}
+	g := &Grant{pool: p, spec: spec, listener: listener, size: spec.Required, admitted: admitted}
+	if spec.Required <= p.lendable() {
+		g.admittedAtOnce = true
+		p.promise(g)
+		p.changed()
+		if p.changes > 0 { // sizes were not set
+			p.sizeNewcomer(g)
+		}
+		g.resized = false
+		return g, nil
+	}
+	if admitted == nil || spec.Required > p.total || p.admissions.Len() >= mostAdmissions {
+		return nil, p.insufficient(spec)
+	}
+	isFirst := p.admissions.Len() == 0
+	p.admissions.add(g)
+	p.changed()
+	if isFirst {
+		p.settle() // the others are to hear of it now
+	}
+	return g, nil
+}
+
+// insufficient says why a grant is not admitted. The caller holds the lock.
+func (p *NetworkBufferPool) insufficient(spec GrantSpec) error {
+	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (-memory, -segment-size), %d are in use and %d more reserved for partitions that require them",
+		ErrInsufficientBuffers, spec.Required, p.lendable(), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.claimed)
+}
+
+// GiveUp ends the wait of a grant to be admitted: the grant is destroyed, and the
+// error, which wraps ErrInsufficientBuffers, says what it would have needed. It
+// returns nil, and does nothing, if the grant does not wait any more.
+func (g *Grant) GiveUp() error {
+	p := g.pool
+	p.mu.Lock()
+	defer p.unlockAndAnnounce()
+	if g.admission == nil {
+		return nil
+	}
+	p.destroyGrant(g)
+	err := p.insufficient(g.spec)
+	p.changed()
+	return err
+}
+
+// promise makes a grant one that has been admitted. The caller holds the lock, has
+// found enough for it, and calls changed.
+func (p *NetworkBufferPool) promise(g *Grant) {
+	p.live++
+	p.required += g.spec.Required
+	p.reserved += g.spec.Required
+	p.grants = append(p.grants, g)
+}
+
+// admit admits the grants for which there is enough now, and settles which of the
+// others have a claim. The caller holds the lock.
+func (p *NetworkBufferPool) admit() {
+	claimed := 0
+	var next *list.Element
+	for e := p.admissions.Front(); e != nil; e = next {
+		next = e.Next()
+		g := e.Value.(*Grant)
+		switch n := g.spec.Required; {
+		case n <= p.free-p.reserved-claimed:
+			p.admissions.remove(g)
+			p.promise(g)
+			p.changes++
+			g.admittedNews = true
+			p.announce(g)
+		case n <= p.total-p.required-p.lingering-claimed:
+			p.admissions.setClaim(g, true)
+			claimed += n
+		default:
+			p.admissions.setClaim(g, false)
+		}
+	}
+}
