@@ -119,7 +119,7 @@ func NewConnFD(fd int) (*Conn, error) {
 func Pair() (a, b *Conn, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("socket pair: %w", err)
+		return nil, nil, fmt.Errorf("socket pair: %w", os.NewSyscallError("socketpair", err))
 	}
 	if a, err = NewConnFD(fds[0]); err != nil {
 		_ = unix.Close(fds[1])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -48,7 +49,7 @@ func (c *Conn) Peer() (Credentials, error) {
 	case err != nil:
 		return Credentials{}, fmt.Errorf("peer credentials: %w", err)
 	case callErr != nil:
-		return Credentials{}, fmt.Errorf("peer credentials: %w", callErr)
+		return Credentials{}, fmt.Errorf("peer credentials: %w", os.NewSyscallError("getsockopt SO_PEERCRED", callErr))
 	case ucred.Uid == math.MaxUint32 || ucred.Gid == math.MaxUint32:
 		return Credentials{}, fmt.Errorf("peer credentials: the kernel does not know the peer's ids: %w", shuffle.ErrPermission)
 	}

@@ -59,8 +59,12 @@ type Server struct {
 }
 
 // NewServer returns a server that has no clients yet. A config outside its range
-// is shuffle.ErrInvalidArgument. The caller must call Close.
+// is shuffle.ErrInvalidArgument. A host that refuses what shared memory needs is an
+// error that names the system call; see CheckHost. The caller must call Close.
 func NewServer(config Config) (*Server, error) {
+	if err := checkHost(config); err != nil {
+		return nil, err
+	}
 	return newServer(config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse, hugePageRate}, time.Second)
 }
 

@@ -61,6 +61,8 @@ func describeShortage(err error) error {
 		return fmt.Errorf("limit RLIMIT_NOFILE of the daemon: %w: %w", err, shuffle.ErrQuotaExceeded)
 	case errors.Is(err, unix.ENFILE):
 		return fmt.Errorf("limit fs.file-max of the host: %w: %w", err, shuffle.ErrQuotaExceeded)
+	case errors.Is(err, unix.EFBIG):
+		return fmt.Errorf("limit RLIMIT_FSIZE of the daemon: %w: %w", err, shuffle.ErrQuotaExceeded)
 	case errors.Is(err, memseg.ErrNoMemory):
 		return &sentinelError{err, shuffle.ErrNoMemory}
 	case errors.Is(err, unix.ENOMEM):

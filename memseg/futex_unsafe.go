@@ -2,6 +2,7 @@ package memseg
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"time"
 	"unsafe"
@@ -41,6 +42,20 @@ func futexWake(w *Word32) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWakeOp, all, 0, 0, 0)
 }
 
+// checkFutex wakes nobody and does not sleep, since *w is not value: it only asks
+// whether the kernel lets this process.
+func checkFutex(w *Word32, value uint32) error {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWakeOp, 1, 0, 0, 0); errno != 0 {
+		return os.NewSyscallError("futex FUTEX_WAKE", errno)
+	}
+	ts := unix.NsecToTimespec(1)
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWaitOp, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	if errno != unix.EAGAIN {
+		return os.NewSyscallError("futex FUTEX_WAIT", errno)
+	}
+	return nil
+}
+
 // futex_waitv sleeps on up to 128 words at once (Linux 5.16).
 const (
 	futexWaitvCall   = 449 // on every architecture
@@ -77,6 +92,11 @@ func (f *futexWaits) sleep() int {
 	}
 	return int(woken)
 }
+
+// SupportsFutexWaitMany reports whether goroutines beyond the first sixteen of a
+// process can sleep in a few threads (futex_waitv, Linux 5.16). Without, one of them
+// looks for all.
+func SupportsFutexWaitMany() bool { return supportsFutexWaitMany() }
 
 // supportsFutexWaitMany says once whether the kernel has futex_waitv: without
 // words it is an invalid argument then.

@@ -59,7 +59,7 @@ func createMemfd(name string, size int64, open bool) (*Memfd, error) {
 	}
 	fd, err := unix.MemfdCreate(name, flags)
 	if err != nil {
-		return nil, fmt.Errorf("create shared object %q: %w", name, err)
+		return nil, fmt.Errorf("create shared object %q: %w", name, os.NewSyscallError("memfd_create", err))
 	}
 	m := &Memfd{name: name, size: size}
 	err = m.init(fd, open)
@@ -84,10 +84,10 @@ func shortage(err error) error {
 // Alone asks for.
 func (m *Memfd) init(fd int, open bool) error {
 	if err := unix.Ftruncate(fd, m.size); err != nil {
-		return fmt.Errorf("set size: %w", err)
+		return fmt.Errorf("set size: %w", os.NewSyscallError("ftruncate", err))
 	}
 	if err := unix.Fchmod(fd, 0o600); err != nil {
-		return fmt.Errorf("set mode: %w", err)
+		return fmt.Errorf("set mode: %w", os.NewSyscallError("fchmod", err))
 	}
 	own, err := reopen(fd, unix.O_RDWR)
 	if err != nil {
@@ -101,17 +101,18 @@ func (m *Memfd) init(fd int, open bool) error {
 		}
 		m.writer = &writerFile{fd: writer}
 		if err := unix.Fchmod(fd, 0o400); err != nil {
-			return fmt.Errorf("set mode: %w", err)
+			return fmt.Errorf("set mode: %w", os.NewSyscallError("fchmod", err))
 		}
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
-		return fmt.Errorf("seal size: %w", err)
+		return fmt.Errorf("seal size: %w", os.NewSyscallError("fcntl F_ADD_SEALS", err))
 	}
 	return nil
 }
 
 func reopen(fd, flags int) (int, error) {
-	return unix.Open("/proc/self/fd/"+strconv.Itoa(fd), flags|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), flags|unix.O_CLOEXEC, 0)
+	return fd, os.NewSyscallError("open /proc/self/fd", err)
 }
 
 // ReceiveMemfd takes over a descriptor that a peer sent and checks it before
@@ -123,7 +124,7 @@ func ReceiveMemfd(fd int, size int64, name string) (*Memfd, error) {
 	err := m.control(func(fd int) error {
 		seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 		if err != nil {
-			return fmt.Errorf("read seals: %w: %w", err, ErrNotMemfd)
+			return fmt.Errorf("read seals: %w: %w", os.NewSyscallError("fcntl F_GET_SEALS", err), ErrNotMemfd)
 		}
 		if seals&sizeSeals != sizeSeals {
 			return fmt.Errorf("seals are %#x, want at least %#x: %w", seals, sizeSeals, ErrNotSealed)
@@ -170,7 +171,7 @@ func (m *Memfd) Dup() (int, error) {
 	err := m.control(func(fd int) error {
 		var err error
 		dup, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		return err
+		return os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 	})
 	if err != nil {
 		return -1, fmt.Errorf("duplicate descriptor of %q: %w", m.name, err)
@@ -198,7 +199,7 @@ func (m *Memfd) ReopenReadOnly() (int, error) {
 func (m *Memfd) Commit(offset, length int64) error {
 	err := m.control(func(fd int) error { return retryEINTR(func() error { return unix.Fallocate(fd, 0, offset, length) }) })
 	if err != nil {
-		return fmt.Errorf("commit %d bytes of %q: %w", length, m.name, shortage(err))
+		return fmt.Errorf("commit %d bytes of %q: %w", length, m.name, shortage(os.NewSyscallError("fallocate", err)))
 	}
 	return nil
 }
@@ -213,7 +214,7 @@ func (m *Memfd) Punch(offset, length int64) error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("give back %d bytes of %q: %w", length, m.name, err)
+		return fmt.Errorf("give back %d bytes of %q: %w", length, m.name, os.NewSyscallError("fallocate FALLOC_FL_PUNCH_HOLE", err))
 	}
 	return nil
 }
@@ -222,8 +223,12 @@ func (m *Memfd) Punch(offset, length int64) error {
 // before the object is handed out.
 func (m *Memfd) WriteAt(b []byte, offset int64) error {
 	if _, err := m.file.WriteAt(b, offset); err != nil {
-		if errors.Is(err, os.ErrClosed) {
+		var failed *os.PathError
+		switch {
+		case errors.Is(err, os.ErrClosed):
 			err = ErrClosed
+		case errors.As(err, &failed):
+			err = os.NewSyscallError("pwrite64", failed.Err)
 		}
 		return fmt.Errorf("write %d bytes at %d of %q: %w", len(b), offset, m.name, err)
 	}
@@ -240,7 +245,7 @@ func (m *Memfd) SealSeals() error { return m.seal(unix.F_SEAL_SEAL) }
 func (m *Memfd) seal(seals int) error {
 	err := m.control(func(fd int) error {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
-		return err
+		return os.NewSyscallError("fcntl F_ADD_SEALS", err)
 	})
 	if err != nil {
 		return fmt.Errorf("seal %q with %#x: %w", m.name, seals, err)
@@ -276,7 +281,7 @@ func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("map %d bytes of %q %s: %w", length, m.name, access, err)
+		return nil, fmt.Errorf("map %d bytes of %q %s: %w", length, m.name, access, os.NewSyscallError("mmap", err))
 	}
 	return newMappedRegion(m.name, mem, access), nil
 }

@@ -48,7 +48,7 @@ func tryLock(path string) (*lockFile, error) {
 	}
 	defer file.Close()
 	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, err
+		return nil, os.NewSyscallError("flock", err)
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, 32))
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {

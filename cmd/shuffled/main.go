@@ -5,6 +5,7 @@
 //	shuffled serve       run the daemon
 //	shuffled list        show the partitions of a running daemon
 //	shuffled inspect ID  show one partition and its subpartitions
+//	shuffled check       try what serve needs of this host
 //	shuffled version     print the version
 //	shuffled help        print this, or the help of a command
 //
@@ -55,6 +56,7 @@ func commands() []command {
 		{"serve", "serve [flags]", "run the daemon", runServe, helpServe},
 		{"list", "list [flags]", "show the partitions of a running daemon", runList, helpList},
 		{"inspect", "inspect ID|NAME [flags]", "show one partition and its subpartitions", runInspect, helpInspect},
+		{"check", "check [flags]", "try what serve needs of this host, and exit", runCheck, helpCheck},
 		{"version", "version", "print the version", runVersion, nil},
 		{"help", "help [command]", "print this, or the help of a command", runHelp, nil},
 	}

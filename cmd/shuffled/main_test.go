@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/signal"
 	"strconv"
@@ -36,7 +37,16 @@ func TestMain(m *testing.M) {
 		if os.Getenv("TEST_NOHUP") == "1" {
 			signal.Ignore(syscall.SIGHUP)
 		}
+		restrict()
 		main()
+	}
+	if side := os.Getenv("TEST_WORKER"); side != "" {
+		restrict()
+		if err := runWorker(side); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(exitError)
+		}
+		os.Exit(exitOK)
 	}
 	goleak.VerifyTestMain(m)
 }

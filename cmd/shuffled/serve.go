@@ -79,15 +79,21 @@ func (d *daemon) start() error {
 	if err != nil {
 		d.log.Warn("descriptor limit is not raised", "error", err)
 	}
-	degradations := probeDegradations(o, descriptors)
-	m := newMetrics(degradations, o.budget, d.stderr.droppedLines)
+	if err := raiseFileSizeLimit(); err != nil {
+		d.log.Warn("limit of file sizes is not raised", "error", err)
+	}
 	config := o.config()
 	config.Logger = d.log
-	config.OnAttach = m.attached
+	var m *metrics
+	config.OnAttach = func(latency time.Duration) { m.attached(latency) }
 	config.Limits.Descriptors = clientDescriptors(descriptors)
+	// It checks the host first. What is only less than it could be is known better
+	// afterwards.
 	if d.server, err = ipc.NewServer(config); err != nil {
 		return err
 	}
+	degradations := probeDegradations(o, descriptors)
+	m = newMetrics(degradations, o.budget, d.stderr.droppedLines)
 	m.watch(d.server)
 	gid, err := o.socketGID()
 	if err != nil {

@@ -104,10 +104,37 @@ func Start(t testing.TB, o Options) *Daemon {
 	t.Helper()
 	d := Launch(t, o)
 	d.WaitForLog("shuffled is ready")
+	d.findURL()
+	return d
+}
+
+// TryStart is Start of a daemon that may refuse to: then it returns false once that
+// has ended.
+func TryStart(t testing.TB, o Options) (*Daemon, bool) {
+	t.Helper()
+	d := Launch(t, o)
+	for {
+		d.mu.Lock()
+		changed := d.changed
+		d.mu.Unlock()
+		if d.FindLog("shuffled is ready") != nil {
+			d.findURL()
+			return d, true
+		}
+		select {
+		case <-changed:
+		case <-d.ended:
+			return d, false
+		case <-time.After(Patience):
+			require.Failf(t, "the daemon hangs", "while it starts\n%s", d.LogText())
+		}
+	}
+}
+
+func (d *Daemon) findURL() {
 	if address, ok := d.WaitForLog("shuffled starts")["metrics_address"].(string); ok {
 		d.URL = "http://" + address
 	}
-	return d
 }
 
 // Launch starts a daemon and does not wait.
