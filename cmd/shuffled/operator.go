@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	"golang.org/x/sys/unix"
 
@@ -60,10 +62,26 @@ func (o *operatorOptions) ask(f func(ctx context.Context, c *client.Client) erro
 	return errors.Join(f(ctx, c), c.Close())
 }
 
+// writeJSON writes a value for programs, and in a way that is fit for a terminal too:
+// what is not graphic is escaped, also beyond ASCII.
 func writeJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
+	encoded, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	for _, r := range string(encoded) { // beyond ASCII, all of it lies in strings
+		if r == '\n' || strconv.IsGraphic(r) {
+			text.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&text, `\u%04x`, unit)
+		}
+	}
+	text.WriteByte('\n')
+	_, err = w.Write(text.Bytes())
+	return err
 }
 
 // displayName makes a name that some user chose fit for a terminal: one that is

@@ -142,17 +142,21 @@ func TestInspectFindsAPartitionByWhatItIsCalled(t *testing.T) {
 func TestWhatAUserChoseReachesTheTerminalQuoted(t *testing.T) {
 	d := start(t)
 	c := dial(t, d)
-	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NamedPartitionID("hostile"), Name: "a\x1b[2Jb", Subpartitions: 1})
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NamedPartitionID("hostile"), Name: "a\x1b[2Jb\u009b2J\u202e\U000e0001", Subpartitions: 1})
 	require.NoError(t, err)
 	require.NoError(t, p.Fail(testContext(t), errors.New("boom\x1b]0;title\x07\nshuffled list: all is well")))
-	text := operate(t, d, "list") + operate(t, d, "inspect", "hostile")
+	asJSON := operate(t, d, "inspect", "hostile", "-o", "json")
+	var row partitionJSON
+	require.NoError(t, json.Unmarshal([]byte(asJSON), &row))
+	require.Equal(t, "a\x1b[2Jb\u009b2J\u202e\U000e0001", row.Name, "programs get what it is")
+	text := operate(t, d, "list") + operate(t, d, "inspect", "hostile") + asJSON
 	require.NoError(t, p.Close())
 	code, _, stderr := runProgram(nil, "inspect", "hostile", "-socket", d.Socket)
 	require.Equal(t, exitError, code)
-	require.Contains(t, stderr, `partition "a\x1b[2Jb" (`)
+	require.Contains(t, stderr, `partition "a\x1b[2Jb\u009b2J\u202e\U000e0001" (`)
 	require.Contains(t, stderr, `boom\x1b]0;title\a`)
 	for _, text := range []string{text, stderr} {
-		require.NotRegexp(t, `[\x00-\x08\x0b-\x1f\x7f]`, text)
+		require.NotRegexp(t, "[^\\n\\pL\\pM\\pN\\pP\\pS\\p{Zs}]", text, "nothing but graphic characters and lines")
 		require.NotRegexp(t, `(?m)^shuffled list: all is well`, text)
 	}
 }
