@@ -2,6 +2,7 @@ package shuffle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -327,11 +328,19 @@ func (p *HostedPartition) dropIfUnused() {
 
 func (p *HostedPartition) drop(producerMaps bool) {
 	p.dropped = true
-	delete(p.manager.all, p)
-	if len(p.manager.all) == 0 {
-		close(p.manager.empty)
+	m := p.manager
+	delete(m.all, p)
+	others := m.byID[p.spec.ID]
+	i := slices.Index(others, p)
+	if others = slices.Delete(others, i, i+1); len(others) > 0 {
+		m.byID[p.spec.ID] = others
+	} else {
+		delete(m.byID, p.spec.ID)
 	}
-	p.manager.tell(func() { p.host.Drop(producerMaps) })
+	if len(m.all) == 0 {
+		close(m.empty)
+	}
+	m.tell(func() { p.host.Drop(producerMaps) })
 }
 
 // info returns what the registry knows of the partition; the host knows the

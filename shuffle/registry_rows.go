@@ -90,9 +90,9 @@ func (m *ResultPartitionManager) Row(id PartitionID, owner *uint32, who Principa
 	newest := make(map[uint32]*HostedPartition) // by owner
 	ended := make(map[uint32]*tombstone)
 	refused := make(map[uint32]Refusal)
-	for p := range m.all {
+	for _, p := range m.byID[id] {
 		of := p.producer.UID
-		if p.spec.ID != id || owner != nil && of != *owner {
+		if owner != nil && of != *owner {
 			continue
 		}
 		if !p.access.allows(of, who, "") {

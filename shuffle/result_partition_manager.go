@@ -41,10 +41,11 @@ type ResultPartitionManager struct {
 	announcer // guards what follows
 
 	config     ManagerConfig
-	partitions map[PartitionKey]*HostedPartition // those that have not ended
-	all        map[*HostedPartition]struct{}     // whose memory is not given back
-	empty      chan struct{}                     // closed while all is empty
-	waiting    map[PartitionKey]*list.List       // of *SubpartitionRequest, first come first
+	partitions map[PartitionKey]*HostedPartition  // those that have not ended
+	all        map[*HostedPartition]struct{}      // whose memory is not given back
+	byID       map[PartitionID][]*HostedPartition // the same
+	empty      chan struct{}                      // closed while all is empty
+	waiting    map[PartitionKey]*list.List        // of *SubpartitionRequest, first come first
 	tombstones tombstones
 	deadlines  deadlines
 	closed     bool
@@ -74,6 +75,7 @@ func NewResultPartitionManager(config ManagerConfig) *ResultPartitionManager {
 	}
 	m := &ResultPartitionManager{
 		config: config, partitions: make(map[PartitionKey]*HostedPartition), all: make(map[*HostedPartition]struct{}),
+		byID:  make(map[PartitionID][]*HostedPartition),
 		empty: make(chan struct{}), waiting: make(map[PartitionKey]*list.List),
 		tombstones: newTombstones(config.Tombstones, config.TombstonesPerUID, config.EpitaphBytes), earlier: make(chan struct{}, 1),
 	}
@@ -136,6 +138,7 @@ func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, err
 		m.empty = make(chan struct{})
 	}
 	m.all[p] = struct{}{}
+	m.byID[key.ID] = append(m.byID[key.ID], p)
 	if present != nil {
 		// The newer one is there already, so that those who wait go on waiting.
 		present.end(PartitionFenced, fmt.Sprintf("attempt %d was created", attempt))

@@ -556,6 +556,7 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 	require.Empty(t, r.Rows())
 	<-r.Empty()
 	require.Empty(t, r.partitions)
+	require.Empty(t, r.byID)
 	require.Empty(t, r.waiting)
 	_, ok := r.Sweep(r.now)
 	require.False(t, ok, "no deadline is left")
