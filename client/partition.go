@@ -52,7 +52,7 @@ func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec
 	if err := c.awaitUndone(ctx, spec.ID); err != nil {
 		return nil, during("create partition "+spec.Label(), err)
 	}
-	r := &remotePartition{client: c, id: spec.ID}
+	r := &remotePartition{client: c, label: spec.Label()}
 	settled := make(chan struct{})
 	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CreatePartition{
 		CreatePartition: &controlpb.CreatePartition{
@@ -68,13 +68,13 @@ func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec
 	})
 	if err != nil {
 		c.undo(spec.ID, settled)
-		return nil, during("create partition "+spec.Label(), err)
+		return nil, during("create partition "+r.label, err)
 	}
 	defer answer.drop()
 	p, err := r.open(ctx, spec, answer)
 	if err != nil {
 		r.giveUp()
-		return nil, during("create partition "+spec.Label(), err)
+		return nil, during("create partition "+r.label, err)
 	}
 	return p, nil
 }
@@ -135,7 +135,7 @@ func (c *Client) abandonCreation(request uint64) {
 // the shuffle.Lifecycle of the partition and the pool.Source of its pool.
 type remotePartition struct {
 	client           *Client
-	id               shuffle.PartitionID
+	label            string // of the partition, for errors and the log
 	epoch            uint64
 	region, doorbell *memseg.Region
 
@@ -250,7 +250,7 @@ func (r *remotePartition) resized(m *controlpb.PoolResized) {
 			err = p.PoolResized(int(m.GetPoolSize()), granted)
 		}
 		if err != nil && !errors.Is(err, shuffle.ErrClosed) {
-			r.client.log.Warn("resize the pool", "partition", r.id, "error", err)
+			r.client.log.Warn("resize the pool", "partition", r.label, "error", err)
 		}
 	})
 }
@@ -258,7 +258,7 @@ func (r *remotePartition) resized(m *controlpb.PoolResized) {
 func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, a *arrival) {
 	link, err := r.client.linkConsumer(m, a)
 	if err != nil {
-		r.client.log.Error("attach consumer", "partition", r.id, "subpartition", m.GetSubpartition(), "error", err)
+		r.client.log.Error("attach consumer", "partition", r.label, "subpartition", m.GetSubpartition(), "error", err)
 		r.tell(func(p *shuffle.ResultPartition) {
 			p.DetachConsumer(int(m.GetSubpartition()), false, "its gate cannot be mapped: "+err.Error())
 		})
@@ -267,7 +267,7 @@ func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, a *arr
 	r.tell(func(p *shuffle.ResultPartition) {
 		if err := p.AttachConsumer(int(m.GetSubpartition()), link); err != nil {
 			link.Close()
-			r.client.log.Debug("attach consumer", "partition", r.id, "error", err)
+			r.client.log.Debug("attach consumer", "partition", r.label, "error", err)
 		}
 	})
 }
@@ -311,26 +311,37 @@ func (r *remotePartition) FinishPartition(ctx context.Context) error {
 	}})
 }
 
-// FailPartition implements shuffle.Lifecycle.
+// FailPartition implements shuffle.Lifecycle. It is sent also when ctx has ended: to
+// stop by one's context and then say so is usual.
 func (r *remotePartition) FailPartition(ctx context.Context, cause string) error {
 	cause = strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
-	return r.request(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FailPartition{
+	return r.requestAnyway(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FailPartition{
 		FailPartition: &controlpb.FailPartition{Epoch: r.epoch, Cause: cause},
 	}})
 }
 
-// ReleasePartition implements shuffle.Lifecycle.
+// ReleasePartition implements shuffle.Lifecycle. It is sent also when ctx has ended.
 func (r *remotePartition) ReleasePartition(ctx context.Context) error {
-	return r.request(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{
+	return r.requestAnyway(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{
 		ReleasePartition: &controlpb.ReleasePartition{Epoch: r.epoch},
 	}})
+}
+
+// requestAnyway is request that sends the message also when ctx has ended; then it
+// does not wait.
+func (r *remotePartition) requestAnyway(ctx context.Context, msg *controlpb.ClientMessage) error {
+	if err := ctxerr.Of(ctx); err != nil {
+		r.client.send(msg)
+		return fmt.Errorf("partition %s: sent, not acknowledged: %w", r.label, err)
+	}
+	return r.request(ctx, msg)
 }
 
 // request waits for the acknowledgement of a message.
 func (r *remotePartition) request(ctx context.Context, msg *controlpb.ClientMessage) error {
 	answer, err := r.client.call(ctx, msg, nil)
 	if err != nil {
-		return during("partition "+r.id.String(), err)
+		return during("partition "+r.label, err)
 	}
 	answer.drop()
 	return nil

@@ -44,6 +44,8 @@ var errorCodes = []struct {
 	{22, shuffle.ErrProtocol},
 	{23, shuffle.ErrCorruptRecord},
 	{24, shuffle.ErrDraining},
+	{25, shuffle.ErrOutcomeUnknown},
+	{26, shuffle.ErrConcurrentUse},
 }
 
 // A RemoteError is an error that the peer has sent. It unwraps to the sentinel

@@ -72,7 +72,7 @@ func TestErrorCodesNeverChange(t *testing.T) {
 		12: shuffle.ErrQuotaExceeded, 13: shuffle.ErrRecordTooLarge, 14: shuffle.ErrEventTooLarge,
 		15: shuffle.ErrTooManyBuffersHeld, 16: shuffle.ErrInvalidArgument, 17: shuffle.ErrFinished, 18: shuffle.ErrClosed,
 		19: shuffle.ErrConsumerLost, 20: shuffle.ErrDaemonLost, 21: shuffle.ErrVersionMismatch, 22: shuffle.ErrProtocol,
-		23: shuffle.ErrCorruptRecord, 24: shuffle.ErrDraining,
+		23: shuffle.ErrCorruptRecord, 24: shuffle.ErrDraining, 25: shuffle.ErrOutcomeUnknown, 26: shuffle.ErrConcurrentUse,
 	}
 	seen := map[uint32]bool{}
 	for _, row := range errorCodes {

@@ -128,6 +128,19 @@ func (q *QueueWriter) PublishBuffer(d Descriptor) error {
 	return nil
 }
 
+// HasEventRoom reports whether an event of that type can be published. The last
+// place is kept for end-of-partition, which must never wait.
+func (q *QueueWriter) HasEventRoom(typ DataType) bool {
+	if typ.HasPriority() {
+		return q.nextPriority-q.releasedPriority < priorityCapacity
+	}
+	spare := 1
+	if typ == EndOfPartition {
+		spare = 0
+	}
+	return q.next-q.released <= q.mask-uint64(spare) && q.unreleasedEvents < eventSlots-spare
+}
+
 // PublishEvent copies an event into a slot and publishes it as a finished
 // element. It does not signal: see Advance. ErrQueueFull means that the consumer
 // must release first, ErrEventTooLarge that no slot can hold it.
@@ -135,12 +148,7 @@ func (q *QueueWriter) PublishEvent(typ DataType, content []byte) error {
 	if len(content) > eventSlotSize {
 		return fmt.Errorf("event of %d bytes, want at most %d: %w", len(content), eventSlotSize, ErrEventTooLarge)
 	}
-	// The last place is kept for end-of-partition, which must never wait.
-	spare := 1
-	if typ == EndOfPartition {
-		spare = 0
-	}
-	if q.next-q.released > q.mask-uint64(spare) || q.unreleasedEvents >= eventSlots-spare {
+	if !q.HasEventRoom(typ) {
 		return ErrQueueFull
 	}
 	slot := q.nextEvent
@@ -160,7 +168,7 @@ func (q *QueueWriter) PublishPriorityEvent(typ DataType, content []byte) error {
 	if len(content) > eventSlotSize {
 		return fmt.Errorf("priority event of %d bytes, want at most %d: %w", len(content), eventSlotSize, ErrEventTooLarge)
 	}
-	if q.nextPriority-q.releasedPriority >= priorityCapacity {
+	if !q.HasEventRoom(typ) {
 		return ErrQueueFull
 	}
 	slot := eventSlots + int(q.nextPriority%priorityCapacity)

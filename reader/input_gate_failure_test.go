@@ -217,7 +217,7 @@ func TestLostReadyBitsDelayAndLoseNothing(t *testing.T) {
 			return func() { stop.Store(true); <-done }
 		}},
 		{name: "another channel is always ready", between: func(t *testing.T, busy *linktest.Link) {
-			for busy.Partition.EmitRecord(canceled(), make([]byte, segmentSize), 0) == nil {
+			for busy.Partition.EmitRecord(linktest.Impatient(), make([]byte, segmentSize), 0) == nil {
 			}
 		}},
 	} {

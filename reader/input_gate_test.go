@@ -88,7 +88,7 @@ func TestGateIsFair(t *testing.T) {
 						order = append(order, random.Perm(channels)...)
 					}
 					for _, c := range order {
-						require.NoError(t, link.Partition.EmitRecord(canceled(), make([]byte, 16), c))
+						require.NoError(t, link.Partition.EmitRecord(linktest.Impatient(), make([]byte, 16), c))
 					}
 				}
 				counts := make([]int, channels)
@@ -130,7 +130,7 @@ func TestGateWithMoreChannelsThanADoorbellWordHasBits(t *testing.T) {
 	}
 	requireNothing(t, gate)
 	for _, c := range []int{0, 63, 64, 127, 128, 129} {
-		require.NoError(t, link.Partition.EmitRecord(canceled(), make([]byte, 16), c))
+		require.NoError(t, link.Partition.EmitRecord(linktest.Impatient(), make([]byte, 16), c))
 		require.Equal(t, buffer(c, 16), next(t, gate))
 		requireNothing(t, gate)
 	}

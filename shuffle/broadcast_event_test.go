@@ -77,13 +77,13 @@ func TestEventWaitsWhenItsSlotsAreUnread(t *testing.T) {
 			overMemories(t, func(t *testing.T, memory linktest.Memory) {
 				s := newStream(t, memory, 4, 64)
 				for range row.slots {
-					require.NoError(t, s.p.BroadcastEvent(canceled(), newBarrier(row.typ)))
+					require.NoError(t, s.p.BroadcastEvent(impatient(), newBarrier(row.typ)))
 				}
-				require.ErrorIs(t, s.p.BroadcastEvent(canceled(), newBarrier(row.typ)), context.Canceled)
+				require.ErrorIs(t, s.p.BroadcastEvent(impatient(), newBarrier(row.typ)), context.Canceled)
 				require.Positive(t, s.p.BackPressured())
 
 				held := hold(t, s.c.SubpartitionView)
-				require.ErrorIs(t, s.p.BroadcastEvent(canceled(), newBarrier(row.typ)), context.Canceled, "read and not released")
+				require.ErrorIs(t, s.p.BroadcastEvent(impatient(), newBarrier(row.typ)), context.Canceled, "read and not released")
 				sent := make(chan error)
 				go func() { sent <- s.p.BroadcastEvent(context.Background(), newBarrier(row.typ)) }()
 				require.NoError(t, held.Release())
@@ -97,25 +97,58 @@ func TestEventWaitsWhenItsSlotsAreUnread(t *testing.T) {
 	}
 }
 
-func TestEventThatReachesOnlySomeEndsThePartition(t *testing.T) {
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 4, SegmentSize: 64})
-	p := link.Partition
-	first, second := link.View(0), link.View(1)
-	for range eventSlots {
-		sendEvent(t, p, shuffle.CustomEvent{Name: "e"})
+func TestEventReachesAllSubpartitionsOrNone(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		for name, row := range map[string]struct {
+			e     shuffle.CustomEvent
+			slots int
+		}{
+			"in order": {shuffle.CustomEvent{Name: "e"}, eventSlots}, "priority": {shuffle.CustomEvent{Name: "e", Priority: true}, prioritySlots},
+		} {
+			link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 3, Segments: 6, SegmentSize: 64})
+			p := link.Partition
+			views := []*shuffle.SubpartitionView{link.View(0), link.View(1), link.View(2)}
+			for range row.slots {
+				sendEvent(t, p, row.e)
+			}
+			drain(t, views[0])
+			drain(t, views[2])
+			err := p.BroadcastEvent(impatient(), row.e)
+			require.ErrorIs(t, err, context.Canceled, name)
+			require.ErrorContains(t, err, "room for an event in subpartition 1, whose event slots are taken, whose consumer has to read", name)
+			require.Equal(t, nothing, poll(t, views[0]), "those before it have not got it")
+			require.Equal(t, nothing, poll(t, views[2]), "nor those behind")
+
+			emit(t, p, 8, 0) // the partition goes on
+			drain(t, views[1])
+			sendEvent(t, p, row.e)
+			require.NoError(t, p.Finish(context.Background()))
+			for i, v := range views {
+				_, types := drain(t, v)
+				require.Equal(t, memseg.EndOfPartition, types[len(types)-1])
+				require.Len(t, types, 2+max(0, 1-i), "%s: event and end, and the record", name)
+			}
+		}
+	})
+}
+
+func TestOnlyAnEventThatIsOneCanBeSent(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 2, SegmentSize: 64})
+	p, view := link.Partition, link.View(0)
+	for name, e := range map[string]shuffle.Event{
+		"nil": nil, "nil pointer": (*shuffle.CustomEvent)(nil), "nil end": (*shuffle.EndOfPartition)(nil),
+		"the end": shuffle.EndOfPartition{}, "the end in disguise": struct{ shuffle.EndOfPartition }{},
+	} {
+		require.ErrorIs(t, p.BroadcastEvent(context.Background(), e), shuffle.ErrInvalidArgument, name)
 	}
-	drain(t, second)
-	require.ErrorIs(t, p.BroadcastEvent(canceled(), shuffle.CustomEvent{Name: "e"}), context.Canceled)
-	require.Equal(t, nothing, poll(t, second), "nobody got it")
-	drain(t, first)
-	for range eventSlots {
-		sendEvent(t, p, shuffle.CustomEvent{Name: "e"})
+	large := shuffle.CustomEvent{Body: make([]byte, memseg.EventSlotSize)}
+	for _, e := range []shuffle.Event{large, &large, barrier{large, event}} {
+		require.ErrorIs(t, p.BroadcastEvent(context.Background(), e), shuffle.ErrEventTooLarge)
 	}
-	drain(t, first)
-	err := p.BroadcastEvent(canceled(), shuffle.CustomEvent{Name: "e"})
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "subpartition 1")
-	require.Equal(t, err, p.EmitRecord(context.Background(), []byte("x"), 0), "one got it and the other did not")
+	sendEvent(t, p, &shuffle.CustomEvent{Name: "by pointer"})
+	require.NoError(t, p.Finish(context.Background()))
+	_, types := drain(t, view)
+	require.Equal(t, []memseg.DataType{event, memseg.EndOfPartition}, types)
 }
 
 func TestPriorityEventsOvertake(t *testing.T) {
@@ -159,12 +192,12 @@ func TestWriterNeverWaitsForADiscardedConsumer(t *testing.T) {
 		p.DetachConsumer(0, false, "gone")
 		p.DetachConsumer(1, true, "")
 		for range 100 {
-			require.NoError(t, p.BroadcastEvent(canceled(), newBarrier(event)))
-			require.NoError(t, p.BroadcastEvent(canceled(), newBarrier(priorityEvent)))
-			require.NoError(t, p.EmitRecord(canceled(), make([]byte, 100), 0))
-			require.NoError(t, p.BroadcastRecord(canceled(), make([]byte, 100)))
+			require.NoError(t, p.BroadcastEvent(impatient(), newBarrier(event)))
+			require.NoError(t, p.BroadcastEvent(impatient(), newBarrier(priorityEvent)))
+			require.NoError(t, p.EmitRecord(impatient(), make([]byte, 100), 0))
+			require.NoError(t, p.BroadcastRecord(impatient(), make([]byte, 100)))
 		}
-		require.NoError(t, p.Finish(canceled()))
+		require.NoError(t, p.Finish(impatient()))
 		require.Zero(t, link.Pool.Used())
 		require.Zero(t, p.BackPressured())
 	})
@@ -177,13 +210,13 @@ func TestHeldPriorityEventIsNotOverwritten(t *testing.T) {
 	held := hold(t, s.c.SubpartitionView)
 	content := string(held.Bytes())
 	sent := 1
-	for ; s.p.BroadcastEvent(canceled(), shuffle.CustomEvent{Name: "another", Priority: true}) == nil; sent++ {
+	for ; s.p.BroadcastEvent(impatient(), shuffle.CustomEvent{Name: "another", Priority: true}) == nil; sent++ {
 		s.poll()
 	}
 	require.Equal(t, prioritySlots, sent)
 	require.Equal(t, content, string(held.Bytes()))
 	require.NoError(t, held.Release())
 	for range prioritySlots {
-		require.NoError(t, s.p.BroadcastEvent(canceled(), newBarrier(priorityEvent)))
+		require.NoError(t, s.p.BroadcastEvent(impatient(), newBarrier(priorityEvent)))
 	}
 }

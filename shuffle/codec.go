@@ -2,6 +2,9 @@ package shuffle
 
 // A Codec turns records into bytes and back. It is used by one goroutine at a
 // time on each side; the two sides may be different processes.
+//
+// A codec that breaks its promises is ErrCorruptRecord of that record, of which
+// nothing is written; it must not use the writer that calls it, nor keep dst.
 type Codec[T any] interface {
 	// Size returns how many bytes Append will add for rec.
 	Size(rec T) int

@@ -11,10 +11,10 @@ func (p *ResultPartition) AttachConsumer(subpartition int, link *ConsumerLink) e
 	}
 	defer p.leave()
 	if subpartition < 0 || subpartition >= len(p.subpartitions) {
-		return fmt.Errorf("partition %s: attach to subpartition %d of %d: %w", p.spec.ID, subpartition, len(p.subpartitions), ErrProtocol)
+		return fmt.Errorf("partition %s: attach to subpartition %d of %d: %w", p.label(), subpartition, len(p.subpartitions), ErrProtocol)
 	}
 	if err := p.subpartitions[subpartition].attach(link); err != nil {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+		return fmt.Errorf("partition %s: %w", p.label(), err)
 	}
 	p.bell.Wake() // a blocked writer must arm at the new consumer
 	return nil
@@ -42,7 +42,7 @@ func (p *ResultPartition) DetachConsumer(subpartition int, consumed bool, reason
 func (p *ResultPartition) consumerLost(s *ResultSubpartition, cause error) {
 	s.detach(true)
 	if p.spec.OnConsumerLost == FailOnConsumerLost {
-		err := fmt.Errorf("partition %s: %w: %w", p.spec.ID, ErrConsumerLost, cause)
+		err := fmt.Errorf("partition %s: %w: %w", p.label(), ErrConsumerLost, cause)
 		p.ended.CompareAndSwap(nil, &err)
 	}
 	p.bell.Wake()

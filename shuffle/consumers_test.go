@@ -105,7 +105,7 @@ func TestStoppedConsumerBlocksTheWriterUntilItIsDropped(t *testing.T) {
 	read := make([]int, consumers)
 	write := func() error { // to each in turn
 		for i := range consumers {
-			if err := p.EmitRecord(canceled(), make([]byte, 64), i); err != nil {
+			if err := p.EmitRecord(impatient(), make([]byte, 64), i); err != nil {
 				return err
 			}
 			written[i]++

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime/debug"
 
 	"shuffled/memseg"
-	"shuffled/pool"
 )
 
 // MaxRecordLength is the longest record, in bytes without its length prefix.
@@ -24,7 +24,7 @@ func (p *ResultPartition) OpenBuffer(subpartition int) *memseg.BufferBuilder {
 // could not hold its length.
 func (p *ResultPartition) checkRecord(framed int) error {
 	if framed-4 > MaxRecordLength {
-		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", p.spec.ID, framed-4, MaxRecordLength, ErrRecordTooLarge)
+		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", p.label(), framed-4, MaxRecordLength, ErrRecordTooLarge)
 	}
 	return nil
 }
@@ -32,7 +32,11 @@ func (p *ResultPartition) checkRecord(framed int) error {
 // EmitRecord writes a record, which already holds its length prefix, to one
 // subpartition. It may span buffers. When no segment is free it first flushes
 // all subpartitions and then waits until consumers release some or ctx ends.
-// If it fails in the middle of a record, nothing more can be written.
+//
+// ctx is looked at before a record that needs a new segment, and while waiting: if
+// it has ended before the record is begun, nothing of it is written. If it ends
+// while the record's rest waits, or anything else fails in the middle of a record,
+// nothing more can be written: this and all later calls return the error.
 //
 // A subpartition out of range is ErrInvalidArgument before anything is taken.
 func (p *ResultPartition) EmitRecord(ctx context.Context, record []byte, subpartition int) error {
@@ -41,11 +45,12 @@ func (p *ResultPartition) EmitRecord(ctx context.Context, record []byte, subpart
 
 // EmitRecordParts is EmitRecord of a record in two parts, such as its length
 // prefix and its bytes, which need not be joined for it.
-func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []byte, subpartition int) error {
-	if err := p.enter(); err != nil {
+func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []byte, subpartition int) (err error) {
+	if err := p.beginWrite(); err != nil {
 		return err
 	}
-	defer p.leave()
+	defer p.endWrite(&err)
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "write a record", &err)
 	if err := p.checkSubpartition(subpartition); err != nil {
 		return err
 	}
@@ -54,18 +59,30 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 		return err
 	}
 	s := p.subpartitions[subpartition]
-	startNew := !s.open || p.isBetterWhole(size, s.builder.WritableBytes())
+	startNew := !s.open
+	if s.open && size > s.builder.WritableBytes() {
+		startNew = p.isBetterWhole(size, s.builder.WritableBytes()) || s.isAtQuota()
+	}
+	if startNew || size > s.builder.WritableBytes() {
+		if err := p.checkContext(ctx); err != nil {
+			return err
+		}
+	}
 	for rest := size; ; startNew = !s.open {
 		if startNew {
 			if err := p.startBuffer(ctx, s, p.partialLength(rest, size)); err != nil {
-				return p.failedInRecord(err, rest < size)
+				return err
 			}
 		}
 		n, err := appendParts(&s.builder, &first, &second)
 		if err != nil {
-			return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+			return fmt.Errorf("partition %s: %w", p.label(), err)
 		}
-		rest -= n
+		if rest -= n; rest > 0 {
+			p.begun = "record"
+		} else {
+			p.begun = ""
+		}
 		p.commit(s)
 		if rest == 0 {
 			return nil
@@ -94,18 +111,22 @@ func (p *ResultPartition) StartRecord(ctx context.Context, size, subpartition in
 }
 
 // startWhole starts a new buffer with the start of a record.
-func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition) error {
-	if err := p.enter(); err != nil {
+func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition) (err error) {
+	if err := p.beginWrite(); err != nil {
 		return err
 	}
-	defer p.leave()
+	defer p.endWrite(&err)
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "start a buffer", &err)
+	if err := p.checkContext(ctx); err != nil {
+		return err
+	}
 	p.setBroadcastMode(false)
 	return p.startBuffer(ctx, s, 0)
 }
 
 func (p *ResultPartition) checkSubpartition(subpartition int) error {
 	if subpartition < 0 || subpartition >= len(p.subpartitions) {
-		return fmt.Errorf("partition %s: subpartition %d of %d: %w", p.spec.ID, subpartition, len(p.subpartitions), ErrInvalidArgument)
+		return fmt.Errorf("partition %s: subpartition %d of %d: %w", p.label(), subpartition, len(p.subpartitions), ErrInvalidArgument)
 	}
 	return nil
 }
@@ -126,61 +147,6 @@ func (p *ResultPartition) checkWrite(framed int) error {
 		return err
 	}
 	return p.checkNotReserved()
-}
-
-// failedInRecord ends the partition when an error cuts a record in two: its
-// reader could not find the next one.
-func (p *ResultPartition) failedInRecord(err error, inRecord bool) error {
-	if inRecord {
-		err = fmt.Errorf("partition %s: record cut by: %w", p.spec.ID, err)
-		p.ended.CompareAndSwap(nil, &err) // the caller is the only one to wait
-	}
-	return err
-}
-
-// BroadcastRecord writes a record, with its length prefix, to every
-// subpartition. All share one segment, which returns to the pool after the
-// slowest. Otherwise as EmitRecord.
-func (p *ResultPartition) BroadcastRecord(ctx context.Context, record []byte) error {
-	return p.BroadcastRecordParts(ctx, record, nil)
-}
-
-// BroadcastRecordParts is BroadcastRecord of a record in two parts.
-func (p *ResultPartition) BroadcastRecordParts(ctx context.Context, first, second []byte) error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	defer p.leave()
-	size := len(first) + len(second)
-	if err := p.prepareWrite(size, true); err != nil {
-		return err
-	}
-	if p.broadcastOpen && p.isBetterWhole(size, p.broadcast.WritableBytes()) {
-		p.broadcastMu.Lock()
-		p.finishBroadcast()
-		p.broadcastMu.Unlock()
-	}
-	for rest := size; ; {
-		if !p.broadcastOpen {
-			if err := p.startBroadcast(ctx, p.partialLength(rest, size)); err != nil {
-				return p.failedInRecord(err, rest < size)
-			}
-		}
-		n, err := appendParts(&p.broadcast, &first, &second)
-		if err != nil {
-			return fmt.Errorf("partition %s: %w", p.spec.ID, err)
-		}
-		rest -= n
-		p.broadcastMu.Lock()
-		p.broadcast.Commit()
-		if p.broadcast.IsFull() {
-			p.finishBroadcast()
-		}
-		p.broadcastMu.Unlock()
-		if rest == 0 {
-			return nil
-		}
-	}
 }
 
 // isBetterWhole reports whether a record should start a new buffer instead of being
@@ -216,11 +182,12 @@ func appendParts(b *memseg.BufferBuilder, parts ...*[]byte) (written int, err er
 // PublishOpen publishes what was written to a subpartition's open buffer, and
 // ends the buffer when it is full. The writer's goroutine calls it when Advance
 // says so; errors of the partition surface here.
-func (p *ResultPartition) PublishOpen(subpartition int) error {
-	if err := p.enter(); err != nil {
+func (p *ResultPartition) PublishOpen(subpartition int) (err error) {
+	if err := p.beginWrite(); err != nil {
 		return err
 	}
-	defer p.leave()
+	defer p.endWrite(&err)
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "commit a buffer", &err)
 	if err := p.checkSubpartition(subpartition); err != nil {
 		return err
 	}
@@ -229,24 +196,27 @@ func (p *ResultPartition) PublishOpen(subpartition int) error {
 }
 
 // FlushOpen is PublishOpen and Flush in one, for a writer that lets no record wait.
-func (p *ResultPartition) FlushOpen(subpartition int) error {
-	if err := p.enter(); err != nil {
+func (p *ResultPartition) FlushOpen(subpartition int) (err error) {
+	if err := p.beginWrite(); err != nil {
 		return err
 	}
-	defer p.leave()
+	defer p.endWrite(&err)
 	if err := p.checkSubpartition(subpartition); err != nil {
 		return err
 	}
-	s := p.subpartitions[subpartition]
+	p.commitAndFlush(p.subpartitions[subpartition])
+	return p.checkWritable()
+}
+
+func (p *ResultPartition) commitAndFlush(s *ResultSubpartition) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	openBytes := s.builder.Commit()
 	if s.builder.IsFull() {
 		p.finishOpen(s)
 		openBytes = 0
 	}
 	s.flush(openBytes)
-	s.mu.Unlock()
-	return p.checkWritable()
 }
 
 func (p *ResultPartition) commit(s *ResultSubpartition) {
@@ -266,20 +236,6 @@ func (p *ResultPartition) finishOpen(s *ResultSubpartition) {
 	s.finishBuffer(s.builder.Finish())
 }
 
-// finishBroadcast ends the shared open buffer; broadcastMu is held.
-func (p *ResultPartition) finishBroadcast() {
-	if !p.broadcastOpen {
-		return
-	}
-	n := p.broadcast.Finish()
-	p.broadcastOpen = false
-	for _, s := range p.subpartitions {
-		s.mu.Lock()
-		s.finishBuffer(n)
-		s.mu.Unlock()
-	}
-}
-
 // setBroadcastMode ends the open buffers of the other mode.
 func (p *ResultPartition) setBroadcastMode(broadcast bool) {
 	if p.broadcastNow == broadcast {
@@ -290,23 +246,32 @@ func (p *ResultPartition) setBroadcastMode(broadcast bool) {
 }
 
 func (p *ResultPartition) finishBuilders() {
-	p.broadcastMu.Lock()
-	p.finishBroadcast()
-	p.broadcastMu.Unlock()
+	p.finishShared()
 	for _, s := range p.subpartitions {
-		s.mu.Lock()
-		p.finishOpen(s)
-		s.mu.Unlock()
+		p.finishOwn(s)
 	}
 }
 
+// finishOwn is finishOpen for who does not hold the lock.
+func (p *ResultPartition) finishOwn(s *ResultSubpartition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.finishOpen(s)
+}
+
 // startBuffer ends a subpartition's open buffer, if there is one, and starts the
-// next, of which partial bytes continue a record.
+// next, of which partial bytes continue a record. A record that begins waits while
+// the subpartition has as many buffers as it may.
 func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition, partial int) error {
-	return p.whenSegment(ctx, func() error {
+	lack := shortage{of: segmentShortage, subpartition: s.index}
+	return p.whenRoom(ctx, &lack, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		p.finishOpen(s)
+		if lack.of = segmentShortage; partial == 0 && s.atQuota() {
+			lack.of = quotaShortage
+			return memseg.ErrQueueFull
+		}
 		if !s.queue.HasRoom() {
 			return memseg.ErrQueueFull
 		}
@@ -316,29 +281,6 @@ func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition
 		}
 		s.open = true
 		return s.publish(segment, partial)
-	})
-}
-
-func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error {
-	return p.whenSegment(ctx, func() error {
-		for _, s := range p.subpartitions {
-			if !s.hasRoom() {
-				return memseg.ErrQueueFull
-			}
-		}
-		p.broadcastMu.Lock()
-		defer p.broadcastMu.Unlock()
-		segment, err := p.takeSegment(&p.broadcast, pool.NoChannel, len(p.subpartitions))
-		if err != nil {
-			return err
-		}
-		p.broadcastOpen = true
-		for _, s := range p.subpartitions {
-			if err := s.startShared(segment, partial); err != nil {
-				return err
-			}
-		}
-		return nil
 	})
 }
 
@@ -358,94 +300,9 @@ func (p *ResultPartition) takeSegment(b *memseg.BufferBuilder, channel, queues i
 	mem, err := p.segments[segment].Bytes()
 	if err != nil {
 		p.pool.Recycle(segment, channel)
-		return 0, fmt.Errorf("partition %s: segment %d: %w", p.spec.ID, segment, err)
+		return 0, fmt.Errorf("partition %s: segment %d: %w", p.label(), segment, err)
 	}
 	b.Reset(mem, p.layout.Marker(p.region, segment))
 	p.hold(segment, channel, queues)
 	return segment, nil
-}
-
-// BroadcastEvent finishes all open buffers and queues the event behind them in
-// every subpartition, or before everything that is queued if it has priority. It
-// wakes parked consumers. It waits only if a consumer leaves all its event slots
-// unread.
-func (p *ResultPartition) BroadcastEvent(ctx context.Context, e Event) error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	defer p.leave()
-	if err := p.checkWritable(); err != nil {
-		return err
-	}
-	return p.broadcastEvent(ctx, e)
-}
-
-func (p *ResultPartition) broadcastEvent(ctx context.Context, e Event) error {
-	if err := p.checkNotReserved(); err != nil {
-		return err
-	}
-	content, err := EncodeEvent(e)
-	if err != nil {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, err)
-	}
-	p.finishBuilders()
-	for i, s := range p.subpartitions {
-		err := p.whenRoom(ctx, func() error {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.addEvent(e.DataType(), content)
-		})
-		if err != nil {
-			return p.failedInRecord(fmt.Errorf("event for subpartition %d: %w", i, err), i > 0)
-		}
-	}
-	return nil
-}
-
-// Flush wakes the consumer of a subpartition for what was written so far. The
-// open buffer stays open.
-func (p *ResultPartition) Flush(subpartition int) error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	defer p.leave()
-	if err := p.checkSubpartition(subpartition); err != nil {
-		return err
-	}
-	p.flush(p.subpartitions[subpartition])
-	return nil
-}
-
-// FlushAll is Flush for every subpartition.
-func (p *ResultPartition) FlushAll() error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	defer p.leave()
-	p.flushAll()
-	if p.pool.Requested() > p.pool.Size() {
-		p.reclaim() // the pool was shrunk: give back what is read meanwhile
-	}
-	return nil
-}
-
-func (p *ResultPartition) flushAll() {
-	for _, s := range p.subpartitions {
-		p.flush(s)
-	}
-}
-
-func (p *ResultPartition) flush(s *ResultSubpartition) {
-	p.broadcastMu.Lock()
-	shared, openBytes := p.broadcastOpen, 0
-	if shared {
-		openBytes = p.broadcast.PublishWritten()
-	}
-	s.mu.Lock()
-	if s.open && !shared {
-		openBytes = s.builder.PublishWritten()
-	}
-	s.flush(openBytes)
-	s.mu.Unlock()
-	p.broadcastMu.Unlock()
 }

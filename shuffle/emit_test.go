@@ -302,9 +302,9 @@ func TestErrorWithinARecordEndsThePartition(t *testing.T) {
 			write  func(p *shuffle.ResultPartition) error
 			cut    bool
 		}{
-			{"nothing of it was written", 64, func(p *shuffle.ResultPartition) error { return p.EmitRecord(canceled(), make([]byte, 64), 0) }, false},
-			{"its beginning was written", 48, func(p *shuffle.ResultPartition) error { return p.EmitRecord(canceled(), make([]byte, 64), 0) }, true},
-			{"broadcast, nothing of it was written", 64, func(p *shuffle.ResultPartition) error { return p.BroadcastRecord(canceled(), make([]byte, 64)) }, false},
+			{"nothing of it was written", 64, func(p *shuffle.ResultPartition) error { return p.EmitRecord(impatient(), make([]byte, 64), 0) }, false},
+			{"its beginning was written", 48, func(p *shuffle.ResultPartition) error { return p.EmitRecord(impatient(), make([]byte, 64), 0) }, true},
+			{"broadcast, nothing of it was written", 64, func(p *shuffle.ResultPartition) error { return p.BroadcastRecord(impatient(), make([]byte, 64)) }, false},
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2, SegmentSize: 64})
@@ -333,9 +333,13 @@ func TestCutErrorSaysSo(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 2, SegmentSize: 16})
 	cause := errors.New("the user gave up")
 	ctx, cancel := context.WithCancelCause(context.Background())
+	emitted := make(chan error)
+	go func() { emitted <- link.Partition.EmitRecord(ctx, make([]byte, 100), 0) }()
+	require.Eventually(t, link.IsParked, wait, tick)
 	cancel(cause)
-	err := link.Partition.EmitRecord(ctx, make([]byte, 100), 0)
+	err := <-emitted
 	require.ErrorIs(t, err, cause)
+	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "record cut")
 	require.ErrorContains(t, err, link.Partition.ID().String())
 }

@@ -66,6 +66,13 @@ var (
 	ErrInvalidArgument error = sentinel.New("invalid argument")
 	// ErrFinished is returned by a write after Finish.
 	ErrFinished error = sentinel.New("partition already finished")
+	// ErrOutcomeUnknown is returned by Finish, together with the reason, when
+	// end-of-partition is published but nobody has acknowledged it: whether consumers
+	// have read or will read a whole stream is not known. Finish may be called again.
+	ErrOutcomeUnknown error = sentinel.New("the end is published, and whether it is read is not known")
+	// ErrConcurrentUse is returned when two goroutines write to one partition at a
+	// time, or a second writer is made for it.
+	ErrConcurrentUse error = sentinel.New("only one goroutine at a time may write")
 	// ErrClosed is returned by any call after Close, of the thing itself or of the
 	// client that it belongs to.
 	ErrClosed error = sentinel.New("closed")

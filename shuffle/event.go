@@ -63,7 +63,11 @@ func EncodeEvent(e Event) ([]byte, error) {
 		return nil, fmt.Errorf("event %.32q with a body of %d bytes, want name and body of at most %d bytes: %w",
 			c.Name, len(c.Body), memseg.EventSlotSize-6, ErrEventTooLarge)
 	}
-	return e.appendTo(nil), nil
+	content := e.appendTo(nil)
+	if len(content) > memseg.EventSlotSize {
+		return nil, fmt.Errorf("event %T of %d bytes, want at most %d: %w", e, len(content), memseg.EventSlotSize, ErrEventTooLarge)
+	}
+	return content, nil
 }
 
 // DecodeEvent reads a serialised event; typ is how it was queued. Bytes after

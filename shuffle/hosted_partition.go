@@ -121,16 +121,17 @@ func (p *HostedPartition) Mapped() error {
 }
 
 // Finished says that end-of-partition is published in every subpartition. A second
-// call is ErrFinished, one before Mapped is ErrProtocol.
+// call does nothing, also when the partition was consumed meanwhile: the producer may
+// not have heard the answer to the first. One before Mapped is ErrProtocol.
 func (p *HostedPartition) Finished() error {
 	m := p.manager
 	m.mu.Lock()
 	defer m.unlock()
 	switch {
+	case p.finished && (p.state == PartitionFinished || p.state == PartitionConsumed):
+		return nil
 	case p.state.hasEnded():
 		return p.failure
-	case p.state == PartitionFinished:
-		return fmt.Errorf("partition %s: %w", p.spec.Label(), ErrFinished)
 	case p.state != PartitionRunning:
 		return fmt.Errorf("partition %s: finished while it is %s: %w", p.spec.Label(), p.state, ErrProtocol)
 	}

@@ -180,7 +180,7 @@ func TestProducerSurvivesEverySpoiltWordOfAConsumer(t *testing.T) {
 				} else {
 					poll(t, hostile.SubpartitionView) // it reads on
 				}
-				if err := p.EmitRecord(canceled(), bytes.Repeat([]byte{byte(i)}, 64), 1); err != nil {
+				if err := p.EmitRecord(impatient(), bytes.Repeat([]byte{byte(i)}, 64), 1); err != nil {
 					require.ErrorIs(t, err, context.Canceled)
 				}
 				for {
@@ -232,7 +232,7 @@ func TestHonestConsumerIsNotHarmedByAHostileOne(t *testing.T) {
 		for i := range 3000 {
 			record := bytes.Repeat([]byte{byte(i)}, 64)
 			for {
-				err := p.EmitRecord(canceled(), record, i%2)
+				err := p.EmitRecord(impatient(), record, i%2)
 				if err == nil {
 					break
 				}

@@ -72,5 +72,15 @@ func (id PartitionID) IsZero() bool { return id == PartitionID{} }
 // String returns the id as 32 hex digits.
 func (id PartitionID) String() string { return hex.EncodeToString(id[:]) }
 
+// UnmarshalText reads what MarshalText writes.
+func (id *PartitionID) UnmarshalText(text []byte) error {
+	var read PartitionID
+	if n, err := hex.Decode(read[:], text[:min(len(text), 2*len(read))]); err != nil || n != len(read) || len(text) != 2*len(read) {
+		return fmt.Errorf("partition id %.40q: want 32 hex digits: %w", text, ErrInvalidArgument)
+	}
+	*id = read
+	return nil
+}
+
 // MarshalText returns the id as String does, for JSON and logs.
 func (id PartitionID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }

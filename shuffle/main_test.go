@@ -43,12 +43,15 @@ func sendEvent(t testing.TB, p *shuffle.ResultPartition, e shuffle.Event) {
 	require.NoError(t, p.BroadcastEvent(context.Background(), e))
 }
 
-// canceled is a context that has ended: what would wait returns its error.
+// canceled is a context that has ended.
 func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
+
+// impatient is a context for a call that must not wait.
+var impatient = linktest.Impatient
 
 // polled is what a poll returned, without the buffer.
 type polled struct {

@@ -81,7 +81,7 @@ func TestConsumerThatNeverPollsIsNotRungAgain(t *testing.T) {
 			s.event(event)
 		}
 		require.Zero(t, s.c.Rings())
-		require.ErrorIs(t, s.p.EmitRecord(canceled(), make([]byte, 128), 0), context.Canceled)
+		require.ErrorIs(t, s.p.EmitRecord(impatient(), make([]byte, 128), 0), context.Canceled)
 		require.Equal(t, 8, s.Pool.Used(), "memory is bounded by the pool")
 	})
 }

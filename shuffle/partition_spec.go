@@ -53,8 +53,11 @@ type PartitionSpec struct {
 	// defaults: 2, and a floating share of some MiB (see docs/architecture.md).
 	BuffersPerChannel int
 	FloatingBuffers   int
-	// MaxBuffersPerChannel makes the pool unavailable while one subpartition
-	// holds that many segments. Zero means no such limit.
+	// MaxBuffersPerChannel is how many buffers of a subpartition may be unreleased
+	// when a record for it begins: with more, the writer waits for that consumer, and
+	// meanwhile the others have the pool to themselves. A record that was begun may
+	// end. Buffers that are broadcast count for each subpartition. A consumer whose
+	// user keeps that many buffers stops its producer. Zero means no such limit.
 	MaxBuffersPerChannel int
 
 	// OnConsumerLost defaults to FailOnConsumerLost.

@@ -137,7 +137,7 @@ func (r *randomRun) run(operations int) {
 
 // end finishes the stream and reads all of it.
 func (r *randomRun) end() {
-	require.NoError(r.t, r.p.Finish(canceled()))
+	require.NoError(r.t, r.p.Finish(impatient()))
 	r.finishOpen()
 	for _, s := range r.streams {
 		s.addEvent(memseg.EndOfPartition, make([]byte, 4))
@@ -322,14 +322,14 @@ func (r *randomRun) emit(sub, n int) {
 	s := r.streams[sub]
 	cut := r.IntN(n + 1)
 	r.write(n, false, func(record []byte) error {
-		return r.p.EmitRecordParts(canceled(), record[:cut], record[cut:], sub)
+		return r.p.EmitRecordParts(impatient(), record[:cut], record[cut:], sub)
 	}, s)
 }
 
 func (r *randomRun) broadcast(n int) {
 	cut := r.IntN(n + 1)
 	r.write(n, true, func(record []byte) error {
-		return r.p.BroadcastRecordParts(canceled(), record[:cut], record[cut:])
+		return r.p.BroadcastRecordParts(impatient(), record[:cut], record[cut:])
 	}, r.streams...)
 }
 
@@ -361,7 +361,7 @@ func (r *randomRun) reserve(sub, n int, commit bool) {
 	fits := !r.shared && s.open() != nil && len(s.open().content)+4+n <= r.segment
 	record := framed(n, byte(n))
 	r.logf("reserve %d bytes of %d, commit %t, %d free segments", n, sub, commit, r.free())
-	dst, err := r.p.Reserve(canceled(), sub, n)
+	dst, err := r.p.Reserve(impatient(), sub, n)
 	r.switchMode(false)
 	if !fits {
 		r.finish(s)
@@ -392,7 +392,7 @@ func (r *randomRun) event(typ memseg.DataType) {
 	}
 	r.logf("%s", typ)
 	if !room(r.streams[0]) {
-		require.ErrorIs(r.t, r.p.BroadcastEvent(canceled(), newBarrier(typ)), context.Canceled)
+		require.ErrorIs(r.t, r.p.BroadcastEvent(impatient(), newBarrier(typ)), context.Canceled)
 		r.finishOpen()
 		r.flushAll()
 		return
@@ -405,7 +405,7 @@ func (r *randomRun) event(typ memseg.DataType) {
 	e.Body = []byte{r.fill}
 	content, err := shuffle.EncodeEvent(e)
 	require.NoError(r.t, err)
-	require.NoError(r.t, r.p.BroadcastEvent(canceled(), e))
+	require.NoError(r.t, r.p.BroadcastEvent(impatient(), e))
 	r.finishOpen()
 	for _, s := range r.streams {
 		switch {

@@ -23,11 +23,11 @@ type reservation struct {
 func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]byte, error) {
 	if subpartition < 0 || subpartition >= len(p.subpartitions) || n < 0 {
 		return nil, fmt.Errorf("partition %s: reserve %d bytes in subpartition %d of %d: %w",
-			p.spec.ID, n, subpartition, len(p.subpartitions), ErrInvalidArgument)
+			p.label(), n, subpartition, len(p.subpartitions), ErrInvalidArgument)
 	}
 	if n > p.layout.SegmentSize-lengthPrefix {
 		return nil, fmt.Errorf("partition %s: reserve %d bytes, want at most %d: %w",
-			p.spec.ID, n, p.layout.SegmentSize-lengthPrefix, ErrRecordTooLarge)
+			p.label(), n, p.layout.SegmentSize-lengthPrefix, ErrRecordTooLarge)
 	}
 	if err := p.checkWrite(lengthPrefix + n); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 // written now would lie where the record is to be.
 func (p *ResultPartition) checkNotReserved() error {
 	if p.reserved.sub != nil {
-		return fmt.Errorf("partition %s: a record is reserved, commit or abort it first: %w", p.spec.ID, ErrInvalidArgument)
+		return fmt.Errorf("partition %s: a record is reserved, commit or abort it first: %w", p.label(), ErrInvalidArgument)
 	}
 	return nil
 }
@@ -58,11 +58,11 @@ func (p *ResultPartition) checkNotReserved() error {
 // Commit sends the reserved record. Without one it is ErrInvalidArgument.
 func (p *ResultPartition) Commit() error {
 	if p.closed.Load() {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+		return fmt.Errorf("partition %s: %w", p.label(), ErrClosed)
 	}
 	r := p.reserved
 	if r.sub == nil {
-		return fmt.Errorf("partition %s: commit without a reservation: %w", p.spec.ID, ErrInvalidArgument)
+		return fmt.Errorf("partition %s: commit without a reservation: %w", p.label(), ErrInvalidArgument)
 	}
 	p.Abort()
 	if r.sub.builder.Advance(r.n) {

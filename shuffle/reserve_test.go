@@ -157,7 +157,7 @@ func TestReserveWaitsForASegment(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
 		s := newStream(t, memory, 2, 64)
 		s.write(128)
-		_, err := s.p.Reserve(canceled(), 0, 10)
+		_, err := s.p.Reserve(impatient(), 0, 10)
 		require.ErrorIs(t, err, context.Canceled)
 		reserved := make(chan error)
 		go func() {

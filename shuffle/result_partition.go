@@ -2,7 +2,6 @@ package shuffle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -30,10 +29,17 @@ type Lifecycle interface {
 // flush and finish are those of Flink's pipelined result partitions.
 //
 // One goroutine writes (EmitRecord, BroadcastRecord, BroadcastEvent,
-// Reserve, Commit, Abort, Finish, Close). Flush, FlushAll, Fail, Release, the attaching of consumers and
-// the counters may be used from any goroutine; to stop a writer that is blocked,
-// cancel its context, or Fail or Release the partition. After Close every call
-// returns ErrClosed.
+// Reserve, Commit, Abort, Finish, Close). A call that finds another one at it is
+// ErrConcurrentUse and has written nothing; only Reserve, Commit and Abort, which take no
+// lock while a buffer has room, do not notice. Flush, FlushAll, Fail, Release, the
+// attaching of consumers and the counters may be used from any goroutine; to stop a
+// writer that is blocked, cancel its context, or Fail or Release the partition. After
+// Close every call returns ErrClosed.
+//
+// A fault of the mapping in a call ends the partition with memseg.ErrFault, but for
+// bytes that are written into a buffer that has room, by OpenBuffer or Reserve and in
+// broadcast records: that kills the process, unless the goroutine has set
+// debug.SetPanicOnFault.
 type ResultPartition struct {
 	spec      PartitionSpec
 	region    *memseg.Region
@@ -59,11 +65,21 @@ type ResultPartition struct {
 
 	reserved reservation
 
+	// A call of the writer's goroutine holds writing, which keeps the region mapped,
+	// and guards begun, what the call has published half of, and finished, whether the
+	// end was acknowledged.
+	writing  sync.Mutex
+	begun    string
+	finished bool
+	claimed  atomic.Bool // by a writer
+
+	ending     sync.Mutex            // held to publish the end, or to fail instead
+	published  atomic.Bool           // end-of-partition
 	ended      atomic.Pointer[error] // why writing is over
 	daemonLost atomic.Pointer[error]
-	finished   atomic.Bool
+	closing    atomic.Bool
 	closed     atomic.Bool
-	useMu      sync.RWMutex // held for reading while the region is used
+	useMu      sync.RWMutex // held for reading while other goroutines use the region
 
 	backPressured  *memseg.Stopwatch
 	counted, idled atomic.Int64 // last SetCounters
@@ -77,7 +93,7 @@ func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.Part
 ) (*ResultPartition, error) {
 	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
 	if err != nil {
-		return nil, fmt.Errorf("partition %s: %w", spec.ID, err)
+		return nil, fmt.Errorf("partition %s: %w", spec.Label(), err)
 	}
 	p := &ResultPartition{
 		spec: spec, region: region, layout: l, bell: bell, pool: segments, lifecycle: lifecycle,
@@ -138,6 +154,7 @@ func (p *ResultPartition) BackPressured() time.Duration { return p.backPressured
 // emitted and time spent idle.
 func (p *ResultPartition) SetCounters(records int64, idle time.Duration) {
 	if p.enter() == nil {
+		defer p.leave()
 		// Shared pages are left alone while nothing changes: an idle writer's flusher
 		// comes by ten times a second.
 		if p.counted.Swap(records) != records {
@@ -146,7 +163,6 @@ func (p *ResultPartition) SetCounters(records int64, idle time.Duration) {
 		if p.idled.Swap(int64(idle)) != int64(idle) {
 			p.words.IdleNs.Store(uint64(idle))
 		}
-		p.leave()
 	}
 }
 
@@ -155,110 +171,20 @@ func (p *ResultPartition) enter() error {
 	p.useMu.RLock()
 	if p.closed.Load() {
 		p.useMu.RUnlock()
-		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
+		return p.closedError()
 	}
 	return nil
 }
 
 func (p *ResultPartition) leave() { p.useMu.RUnlock() }
 
-// end makes every later write return err; the first reason stays.
-func (p *ResultPartition) end(err error) {
-	p.ended.CompareAndSwap(nil, &err)
-	if p.enter() == nil {
-		p.bell.Wake()
-		p.leave()
-	}
-}
-
+// checkWritable returns why nothing can be written any more.
 func (p *ResultPartition) checkWritable() error {
 	if err := p.ended.Load(); err != nil {
 		return *err
 	}
-	if p.finished.Load() {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrFinished)
+	if p.published.Load() {
+		return fmt.Errorf("partition %s: %w", p.label(), ErrFinished)
 	}
 	return nil
 }
-
-// Finish ends all open buffers, publishes end-of-partition in every subpartition
-// and tells the host. The partition stays for its consumers. A second Finish is
-// ErrFinished.
-func (p *ResultPartition) Finish(ctx context.Context) error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	defer p.leave()
-	if err := p.checkWritable(); err != nil {
-		return err
-	}
-	if err := p.broadcastEvent(ctx, EndOfPartition{}); err != nil {
-		return fmt.Errorf("finish: %w", err)
-	}
-	p.finished.Store(true)
-	p.pool.LazyDestroy() // no segment is needed any more
-	return p.lifecycle.FinishPartition(ctx)
-}
-
-// Fail ends the partition for a reason that its consumers will see, after what
-// is committed, as ErrPartitionFailed. Later writes return it too.
-func (p *ResultPartition) Fail(ctx context.Context, cause error) error {
-	if err := p.FlushAll(); err != nil {
-		return err
-	}
-	if p.finished.Load() {
-		return fmt.Errorf("partition %s: fail: %w", p.spec.ID, ErrFinished)
-	}
-	if cause == nil {
-		cause = errors.New("no cause was given")
-	}
-	p.end(fmt.Errorf("partition %s: %w: %w", p.spec.ID, ErrPartitionFailed, cause))
-	return p.lifecycle.FailPartition(ctx, cause.Error())
-}
-
-// Release gives the partition up: consumers that have not reached its end get
-// ErrPartitionReleased.
-func (p *ResultPartition) Release(ctx context.Context) error {
-	if p.closed.Load() {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
-	}
-	p.end(fmt.Errorf("partition %s: %w", p.spec.ID, ErrPartitionReleased))
-	return p.lifecycle.ReleasePartition(ctx)
-}
-
-// Close unmaps the partition in this process. Unfinished, it counts as a lost
-// producer to its consumers. It waits for calls that are under way, which are
-// woken. A second Close is ErrClosed.
-func (p *ResultPartition) Close() error {
-	p.end(fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed))
-	if !p.giveUp() {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, ErrClosed)
-	}
-	return p.lifecycle.ClosePartition() // which may wait for the daemon: no lock is held
-}
-
-// giveUp waits for calls that are under way, has later ones return ErrClosed, and
-// gives back what the partition holds. It reports false the second time.
-func (p *ResultPartition) giveUp() bool {
-	p.useMu.Lock()
-	defer p.useMu.Unlock()
-	if p.closed.Swap(true) {
-		return false
-	}
-	for _, s := range p.subpartitions {
-		s.detach(false)
-		s.builder = memseg.BufferBuilder{}
-	}
-	for _, segment := range p.segments {
-		if segment != nil {
-			_ = segment.Free() // freed here only
-		}
-	}
-	p.pool.LazyDestroy()
-	return true
-}
-
-// EndedByHost tells the producer that its host has ended the partition, and why:
-// it was consumed, which is the normal end, has expired, or was fenced by a newer
-// attempt. Later writes return err.
-func (p *ResultPartition) EndedByHost(err error) { p.end(err) }

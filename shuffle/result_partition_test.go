@@ -49,9 +49,9 @@ func TestFinishNeedsNoSegmentAndNoReader(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
 		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 300, SegmentSize: 8})
 		p := link.Partition
-		for p.EmitRecord(canceled(), make([]byte, 8), 0) == nil {
+		for p.EmitRecord(impatient(), make([]byte, 8), 0) == nil {
 		}
-		require.NoError(t, p.Finish(canceled()))
+		require.NoError(t, p.Finish(impatient()))
 		sizes, types := drain(t, link.View(0))
 		require.Len(t, sizes, 300)
 		require.Equal(t, memseg.EndOfPartition, types[300])
@@ -270,7 +270,7 @@ func TestRecordLargerThanALengthPrefixIsRefused(t *testing.T) {
 	require.ErrorIs(t, p.EmitRecord(context.Background(), tooLarge, 0), shuffle.ErrRecordTooLarge)
 	require.ErrorIs(t, p.BroadcastRecord(context.Background(), tooLarge), shuffle.ErrRecordTooLarge)
 	require.Zero(t, link.Pool.Used())
-	err = p.EmitRecord(canceled(), tooLarge[:len(tooLarge)-1], 0)
+	err = p.EmitRecord(impatient(), tooLarge[:len(tooLarge)-1], 0)
 	require.ErrorIs(t, err, context.Canceled, "the longest one is let in")
 }
 

@@ -27,6 +27,7 @@ type ResultSubpartition struct {
 	readable bool // and its consumer was told to read what is in it
 	queue    *memseg.QueueWriter
 	segments []int32 // ring: segment of each unreleased element
+	buffers  int     // unreleased elements that are data, for the quota
 	link     *ConsumerLink
 	discard  bool // nobody will read: elements are released at once
 }
@@ -42,6 +43,7 @@ func (s *ResultSubpartition) want() *memseg.Word {
 func (s *ResultSubpartition) publish(segment, partialLength int) error {
 	s.readable = false
 	s.segments[s.queue.Published()&uint64(len(s.segments)-1)] = int32(segment)
+	s.buffers++
 	return s.queue.PublishBuffer(memseg.Descriptor{
 		Type: memseg.DataBuffer, Segment: segment, PartialRecordLength: partialLength,
 	})
@@ -53,12 +55,42 @@ func (s *ResultSubpartition) hasRoom() bool {
 	return s.queue.HasRoom()
 }
 
+func (s *ResultSubpartition) hasEventRoom(typ memseg.DataType) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return typ.HasPriority() && s.discard || s.queue.HasEventRoom(typ)
+}
+
+// atQuota reports whether the subpartition has as many buffers as it may when a
+// record begins. The lock is held.
+func (s *ResultSubpartition) atQuota() bool {
+	quota := s.partition.spec.MaxBuffersPerChannel
+	return quota > 0 && s.buffers >= quota
+}
+
+// isAtQuota is atQuota for who does not hold the lock.
+func (s *ResultSubpartition) isAtQuota() bool {
+	if s.partition.spec.MaxBuffersPerChannel == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.atQuota()
+}
+
 // startShared makes a buffer that all subpartitions share the last element.
 func (s *ResultSubpartition) startShared(segment, partialLength int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = true
 	return s.publish(segment, partialLength)
+}
+
+// finishShared is finishBuffer for who does not hold the lock.
+func (s *ResultSubpartition) finishShared(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finishBuffer(bytes)
 }
 
 // finishBuffer ends the open buffer, which holds so many bytes.
@@ -69,9 +101,11 @@ func (s *ResultSubpartition) finishBuffer(bytes int) {
 	s.discardFinished()
 }
 
-// addEvent queues an event and wakes the consumer. memseg.ErrQueueFull means
-// that it must wait for the consumer.
+// addEvent queues an event, for which hasEventRoom said that there is room, and
+// wakes the consumer.
 func (s *ResultSubpartition) addEvent(typ memseg.DataType, content []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if typ.HasPriority() {
 		if s.discard {
 			return nil // nobody would release its slot
@@ -177,6 +211,7 @@ func (s *ResultSubpartition) reclaim() (int, error) {
 }
 
 func (s *ResultSubpartition) recycle(ordinal uint64) {
+	s.buffers--
 	segment := int(s.segments[ordinal&uint64(len(s.segments)-1)])
 	s.partition.releaseSegment(segment)
 }

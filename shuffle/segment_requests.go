@@ -13,11 +13,11 @@ import (
 // IsAvailable reports whether a buffer can be started without waiting. It takes
 // back what consumers have released if that may make the difference.
 func (p *ResultPartition) IsAvailable() bool {
-	if p.pool.Available() {
+	if p.pool.Available() && !p.someAtQuota() {
 		return true
 	}
 	p.Reclaim()
-	return p.pool.Available()
+	return p.pool.Available() && !p.someAtQuota()
 }
 
 // releaseSegment is called once for each queue that held the segment.
@@ -39,26 +39,20 @@ func (p *ResultPartition) hold(segment, channel, queues int) {
 	}
 }
 
-// whenSegment is whenRoom for what takes a segment: a writer that waits for one lets
-// its consumer go ahead.
-func (p *ResultPartition) whenSegment(ctx context.Context, try func() error) error {
-	return p.waitForRoom(ctx, p.letConsumerGoAhead, try)
-}
-
 // whenRoom calls try until it returns something else than memseg.ErrQueueFull,
-// and waits between calls until consumers have released something. The time
-// spent waiting is back-pressure.
-func (p *ResultPartition) whenRoom(ctx context.Context, try func() error) error {
-	return p.waitForRoom(ctx, func(context.Context) (tooClose bool) { return false }, try)
-}
-
-func (p *ResultPartition) waitForRoom(ctx context.Context, keepDistance func(context.Context) (tooClose bool), try func() error) error {
+// and waits between calls until consumers have released something or ctx ends; lack
+// says what try did not find. The time spent waiting is back-pressure. A writer that
+// waits for a segment lets its consumer go ahead.
+func (p *ResultPartition) whenRoom(ctx context.Context, lack *shortage, try func() error) error {
 	err := try()
 	if !errors.Is(err, memseg.ErrQueueFull) {
 		return err
 	}
+	if ctx == nil {
+		return p.checkContext(ctx)
+	}
 	defer p.backPressured.Stop()
-	tooClose := keepDistance(ctx)
+	tooClose := lack.of == segmentShortage && p.letConsumerGoAhead(ctx)
 	if !tooClose {
 		p.reclaim()
 		if err = try(); !errors.Is(err, memseg.ErrQueueFull) {
@@ -89,7 +83,7 @@ func (p *ResultPartition) waitForRoom(ctx context.Context, keepDistance func(con
 			continue // the consumer may have passed what was armed
 		}
 		if err = p.park(ctx, rings); err != nil {
-			return err
+			return fmt.Errorf("partition %s: %s: %w", p.label(), lack.describe(p), err)
 		}
 		tooClose = false // rung or not, it takes back what there is
 		p.words.WakeUps.Store(p.words.WakeUps.Load() + 1)
@@ -155,10 +149,10 @@ func (p *ResultPartition) park(ctx context.Context, rings uint32) error {
 	}
 	start := time.Now()
 	if err := p.bell.Park(ctx, rings, p.words.Parked, timeout); err != nil {
-		return fmt.Errorf("partition %s: wait for a free segment: %w", p.spec.ID, err)
+		return err
 	}
 	if lost != nil && p.bell.Rings() == rings && time.Since(start) >= daemonLostGrace {
-		return fmt.Errorf("partition %s: wait for a free segment: %w", p.spec.ID, *lost)
+		return *lost
 	}
 	return nil
 }
@@ -167,8 +161,8 @@ func (p *ResultPartition) park(ctx context.Context, rings uint32) error {
 // needs segments; others call it to give memory back while the writer is idle.
 func (p *ResultPartition) Reclaim() {
 	if p.enter() == nil {
+		defer p.leave()
 		p.reclaim()
-		p.leave()
 	}
 }
 
@@ -207,11 +201,11 @@ func (p *ResultPartition) PoolResized(size int, granted []int) error {
 	defer p.leave()
 	if len(granted) > 0 {
 		if err := p.pool.Granted(granted); err != nil {
-			return fmt.Errorf("partition %s: %w: %w", p.spec.ID, err, ErrProtocol)
+			return fmt.Errorf("partition %s: %w: %w", p.label(), err, ErrProtocol)
 		}
 	}
 	if err := p.pool.SetNumBuffers(size); err != nil {
-		return fmt.Errorf("partition %s: %w", p.spec.ID, err)
+		return fmt.Errorf("partition %s: %w", p.label(), err)
 	}
 	p.words.PoolSize.Store(uint64(size))
 	if p.pool.Requested() > size {
@@ -226,8 +220,5 @@ func (p *ResultPartition) PoolResized(size int, granted []int) error {
 // a consumer may have died unnoticed.
 func (p *ResultPartition) SetDaemonLost(err error) {
 	p.daemonLost.CompareAndSwap(nil, &err)
-	if p.enter() == nil {
-		p.bell.Wake()
-		p.leave()
-	}
+	p.wake()
 }

@@ -77,7 +77,7 @@ func TestWaitingWriterIsRungForHalfOfWhatIsQueued(t *testing.T) {
 		for range row.queued {
 			s.write(64)
 		}
-		require.ErrorIs(t, s.p.EmitRecord(canceled(), []byte("x"), 0), context.Canceled)
+		require.ErrorIs(t, s.p.EmitRecord(impatient(), []byte("x"), 0), context.Canceled)
 		before := s.Rings()
 		for read := 1; read <= row.queued; read++ {
 			s.poll()
@@ -144,11 +144,11 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 			s := fill(t, memory)
 			for read := 1; read < third; read++ {
 				s.poll()
-				require.ErrorIs(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0), context.Canceled)
+				require.ErrorIs(t, s.p.EmitRecord(impatient(), make([]byte, 64), 0), context.Canceled)
 				require.Equal(t, segments, s.Pool.Used(), "%d of %d are released", read, segments)
 			}
 			s.poll()
-			require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+			require.NoError(t, s.p.EmitRecord(impatient(), make([]byte, 64), 0))
 			require.Equal(t, segments-third+1, s.Pool.Used(), "it takes all at once")
 			s.write(64)
 		})
@@ -195,9 +195,9 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 		s.write(2 * 64)
 		s.poll()
 		s.poll()
-		require.ErrorIs(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0), context.Canceled)
+		require.ErrorIs(t, s.p.EmitRecord(impatient(), make([]byte, 64), 0), context.Canceled)
 		s.poll()
-		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+		require.NoError(t, s.p.EmitRecord(impatient(), make([]byte, 64), 0))
 	})
 	t.Run("not when it waits for an event's place", func(t *testing.T) {
 		shuffle.SetCacheSize(t, (segments-1)*64)
@@ -226,14 +226,14 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 		shuffle.SetCacheSize(t, segments*64)
 		s := fill(t, linktest.Heap)
 		s.poll()
-		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+		require.NoError(t, s.p.EmitRecord(impatient(), make([]byte, 64), 0))
 	})
 	t.Run("not when nobody watches the consumer", func(t *testing.T) {
 		shuffle.SetCacheSize(t, 0)
 		s := fill(t, linktest.Heap)
 		s.p.SetDaemonLost(shuffle.ErrDaemonLost)
 		s.poll()
-		require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+		require.NoError(t, s.p.EmitRecord(impatient(), make([]byte, 64), 0))
 	})
 	t.Run("not from several consumers", func(t *testing.T) {
 		shuffle.SetCacheSize(t, 0)
@@ -243,7 +243,7 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 			emit(t, link.Partition, 64, 0)
 		}
 		poll(t, view)
-		require.NoError(t, link.Partition.EmitRecord(canceled(), make([]byte, 64), 1))
+		require.NoError(t, link.Partition.EmitRecord(impatient(), make([]byte, 64), 1))
 	})
 }
 
@@ -267,34 +267,6 @@ func woken(t *testing.T, blocked <-chan error) error {
 	}
 }
 
-func TestQuotaMakesThePoolUnavailableAndRefusesNothing(t *testing.T) {
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 12, SegmentSize: 64, Quota: 2})
-	p := link.Partition
-	first := link.View(0)
-	emit(t, p, 64, 0)
-	require.True(t, p.IsAvailable())
-	emit(t, p, 64, 0)
-	require.False(t, p.IsAvailable(), "subpartition 0 is at its quota")
-	emit(t, p, 64, 0)
-	emit(t, p, 64, 1)
-	require.Equal(t, 4, link.Pool.Used())
-	drain(t, first)
-	require.True(t, p.IsAvailable())
-}
-
-func TestBroadcastBuffersCountAgainstNoQuota(t *testing.T) {
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 12, SegmentSize: 64, Quota: 2})
-	p := link.Partition
-	for range 6 {
-		broadcast(t, p, 64)
-	}
-	require.True(t, p.IsAvailable(), "they would all be charged to subpartition 0 otherwise")
-	emit(t, p, 64, 1)
-	require.True(t, p.IsAvailable())
-	emit(t, p, 64, 1)
-	require.False(t, p.IsAvailable())
-}
-
 func TestPoolThatShrinksTakesNothingOutOfTheQueue(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
 		s := newStream(t, memory, 10, 64)
@@ -304,7 +276,7 @@ func TestPoolThatShrinksTakesNothingOutOfTheQueue(t *testing.T) {
 		require.NoError(t, s.p.PoolResized(4, nil))
 		require.Equal(t, 10, s.Pool.Used())
 		require.Zero(t, s.Pool.Free())
-		require.ErrorIs(t, s.p.EmitRecord(canceled(), []byte("x"), 0), context.Canceled)
+		require.ErrorIs(t, s.p.EmitRecord(impatient(), []byte("x"), 0), context.Canceled)
 		for i := range 10 {
 			require.Equal(t, 64, s.poll().size)
 			s.flush() // an idle writer gives back what was read meanwhile
@@ -312,9 +284,9 @@ func TestPoolThatShrinksTakesNothingOutOfTheQueue(t *testing.T) {
 		}
 		require.Equal(t, 4, s.Pool.Requested())
 		for range 4 {
-			require.NoError(t, s.p.EmitRecord(canceled(), make([]byte, 64), 0))
+			require.NoError(t, s.p.EmitRecord(impatient(), make([]byte, 64), 0))
 		}
-		require.ErrorIs(t, s.p.EmitRecord(canceled(), []byte("x"), 0), context.Canceled)
+		require.ErrorIs(t, s.p.EmitRecord(impatient(), []byte("x"), 0), context.Canceled)
 	})
 }
 
@@ -329,12 +301,12 @@ func TestPoolThatShrinksToWhatIsRequiredBehindABlockedSubpartition(t *testing.T)
 		emit(t, p, 64, 0)
 	}
 	require.NoError(t, p.PoolResized(3, nil))
-	require.ErrorIs(t, p.EmitRecord(canceled(), []byte("x"), 1), context.Canceled)
+	require.ErrorIs(t, p.EmitRecord(impatient(), []byte("x"), 1), context.Canceled)
 	_, err := first.ResumeConsumption()
 	require.NoError(t, err)
 	sizes, _ := drain(t, first)
 	require.Len(t, sizes, 8)
-	require.NoError(t, p.EmitRecord(canceled(), []byte("x"), 1))
+	require.NoError(t, p.EmitRecord(impatient(), []byte("x"), 1))
 	require.Equal(t, 3, link.Pool.Requested())
 }
 

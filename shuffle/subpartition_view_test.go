@@ -248,13 +248,13 @@ func TestRetainedBufferIsNotOverwritten(t *testing.T) {
 		require.NoError(t, held.Retain())
 		require.NoError(t, held.Release())
 		written := 0
-		for s.p.EmitRecord(canceled(), []byte("overwritten?????"), 0) == nil {
+		for s.p.EmitRecord(impatient(), []byte("overwritten?????"), 0) == nil {
 			written++
 		}
 		require.Equal(t, 3, written, "the rest of the pool")
 		require.Equal(t, make([]byte, 16), xor(held.Bytes(), 16))
 		require.NoError(t, held.Release())
-		require.NoError(t, s.p.EmitRecord(canceled(), []byte("now it is free!!"), 0))
+		require.NoError(t, s.p.EmitRecord(impatient(), []byte("now it is free!!"), 0))
 	})
 }
 

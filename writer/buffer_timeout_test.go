@@ -45,7 +45,7 @@ func TestFlushAlwaysWakesForEachRecord(t *testing.T) {
 
 func TestFlushAlwaysWakesForARecordOfManyBuffers(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 64})
-	w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(writer.FlushAlways))
+	w := newWriter(t, link, toFirst[[]byte](), writer.WithBufferTimeout(writer.FlushAlways))
 	c, other := link.Consumer(1), link.Consumer(0)
 	require.True(t, c.Arm(1<<20))
 	require.True(t, other.Arm(1<<20))
@@ -81,7 +81,7 @@ func TestFlusherPublishesWhatAnIdleWriterHasWritten(t *testing.T) {
 	for _, toAll := range []bool{false, true} {
 		overMemories(t, func(t *testing.T, memory linktest.Memory) {
 			link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8, SegmentSize: 32 << 10})
-			w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(time.Millisecond))
+			w := newWriter(t, link, toFirst[[]byte](), writer.WithBufferTimeout(time.Millisecond))
 			c := link.Consumer(0)
 			for range 3 {
 				require.True(t, c.Arm(1<<20))
@@ -115,7 +115,7 @@ func TestFlusherEndsWithTheWriter(t *testing.T) {
 		func(w *writer.RecordWriter[[]byte]) error { return w.Close() },
 	} {
 		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8, SegmentSize: 1000})
-		w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(time.Nanosecond))
+		w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(writer.MinBufferTimeout))
 		require.NoError(t, w.Emit(ctx, []byte("text")))
 		require.NoError(t, end(w)) // one that went on would be found, or touch unmapped memory
 	}

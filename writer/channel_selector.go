@@ -22,11 +22,18 @@ type ChannelSelector[T any] interface {
 
 type forward[T any] struct{}
 
-// Forward sends every record to subpartition 0.
+// Forward sends every record to the only subpartition. Of a partition with several
+// the others would stay empty: that is shuffle.ErrInvalidArgument.
 func Forward[T any]() ChannelSelector[T] { return forward[T]{} }
 
-func (forward[T]) Setup(int) error { return nil }
-func (forward[T]) Select(T) int    { return 0 }
+func (forward[T]) Setup(n int) error {
+	if n != 1 {
+		return fmt.Errorf("forward selector for %d subpartitions, want 1: %w", n, shuffle.ErrInvalidArgument)
+	}
+	return nil
+}
+
+func (forward[T]) Select(T) int { return 0 }
 
 type rebalance[T any] struct{ next, n int }
 

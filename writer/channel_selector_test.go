@@ -10,9 +10,11 @@ import (
 )
 
 func TestForwardAndBroadcastAlwaysChooseTheSame(t *testing.T) {
+	forward := writer.Forward[string]()
+	require.NoError(t, forward.Setup(1))
+	require.ErrorIs(t, forward.Setup(2), shuffle.ErrInvalidArgument)
 	for _, n := range []int{1, 2, 100} {
-		forward, broadcast := writer.Forward[string](), writer.Broadcast[string]()
-		require.NoError(t, forward.Setup(n))
+		broadcast := writer.Broadcast[string]()
 		require.NoError(t, broadcast.Setup(n))
 		for _, rec := range []string{"a", "b", ""} {
 			require.Zero(t, forward.Select(rec))

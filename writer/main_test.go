@@ -44,6 +44,11 @@ func newWriter(t testing.TB, link *linktest.Link, selector writer.ChannelSelecto
 	return w
 }
 
+// toFirst sends every record to the first of several subpartitions.
+func toFirst[T any]() writer.ChannelSelector[T] {
+	return writer.Custom(func(T, int) int { return 0 })
+}
+
 // framedRecord is a record that takes n bytes with its length.
 func framedRecord(n int) []byte { return bytes.Repeat([]byte{byte(n)}, n-4) }
 

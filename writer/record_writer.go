@@ -3,7 +3,10 @@ package writer
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,12 +33,21 @@ const (
 // that does not is cut over as many buffers as it needs.
 //
 // One goroutine writes: Emit, EmitTo, Broadcast, BroadcastEvent, Finish, Fail,
-// Close. Flush and the counters may be used from any goroutine. It does what
-// Flink's RecordWriter does.
+// Close. Flush and the counters may be used from any goroutine. A second goroutine
+// gets shuffle.ErrConcurrentUse, and nothing of its record is written, where a
+// record needs a new buffer, at the end of a buffer, in Broadcast of what a codec
+// serialises, in BroadcastEvent and in Finish. What is not noticed, since it would cost every record,
+// are two records that are put into the same open buffer at the same moment: one
+// may overwrite the other. `go test -race` finds it.
+//
+// A codec that panics, or appends something else than it promised, leaves nothing of
+// its record behind; the writer goes on with the next one. It does what Flink's
+// RecordWriter does.
 type RecordWriter[T any] struct {
 	partition *shuffle.ResultPartition
 	builders  []*memseg.BufferBuilder // of each subpartition's open buffer
 	codec     shuffle.Codec[T]
+	long      sync.Mutex         // held for a record on the long way: never waited for
 	isBytes   bool               // the codec is shuffle.Bytes: T is []byte, and no call is needed
 	selector  ChannelSelector[T] // nil if every record goes to subpartition 0
 	always    bool
@@ -54,24 +66,49 @@ type Option func(*options)
 
 type options struct{ timeout time.Duration }
 
+// MinBufferTimeout is the shortest buffer timeout beside FlushAlways: an idle writer
+// is looked at that often.
+const MinBufferTimeout = time.Millisecond
+
 // WithBufferTimeout sets how long a record may wait before its consumer is woken
 // for it: DefaultBufferTimeout if not given, FlushAlways or FlushNever, or any
-// positive duration. Other negative values are ErrInvalidArgument.
+// duration from MinBufferTimeout on. Other values are shuffle.ErrInvalidArgument.
 func WithBufferTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
 // New returns a writer for a partition. The selector chooses the subpartition of
 // each record that Emit gets. The writer is the only one that writes to the
-// partition. Close stops its output flusher.
+// partition: a second one is shuffle.ErrConcurrentUse. Close stops its output flusher.
+//
+// A partition, codec or selector that is nil, also as a nil pointer or function in
+// the interface, and a selector that refuses the number of subpartitions, are
+// shuffle.ErrInvalidArgument.
 func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector ChannelSelector[T], opts ...Option) (*RecordWriter[T], error) {
 	o := options{timeout: DefaultBufferTimeout}
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("an option of the writer is nil: %w", shuffle.ErrInvalidArgument)
+		}
 		opt(&o)
 	}
-	if o.timeout < 0 && o.timeout != FlushNever {
-		return nil, fmt.Errorf("buffer timeout is %v, want -1 (never), 0 (always) or more: %w", o.timeout, shuffle.ErrInvalidArgument)
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("the partition of the writer is nil: %w", shuffle.ErrInvalidArgument)
+	case isNil(codec):
+		return nil, fmt.Errorf("the codec of the writer is nil: %w", shuffle.ErrInvalidArgument)
+	case isNil(selector):
+		return nil, fmt.Errorf("the selector of the writer is nil: %w", shuffle.ErrInvalidArgument)
+	case o.timeout < 0 && o.timeout != FlushNever:
+		return nil, fmt.Errorf("buffer timeout is %v, want -1 (never), 0 (always) or at least %v: %w", o.timeout, MinBufferTimeout, shuffle.ErrInvalidArgument)
+	case o.timeout > 0 && o.timeout < MinBufferTimeout:
+		return nil, fmt.Errorf("buffer timeout is %v, want 0 (always) or at least %v; a number without a unit counts nanoseconds, perhaps %d*time.Millisecond was meant: %w",
+			o.timeout, MinBufferTimeout, int64(o.timeout), shuffle.ErrInvalidArgument)
 	}
+	spec := p.Spec()
 	if err := selector.Setup(p.NumSubpartitions()); err != nil {
-		return nil, fmt.Errorf("partition %s: %w", p.ID(), err)
+		return nil, fmt.Errorf("partition %s: %w", spec.Label(), err)
+	}
+	if err := p.ClaimWriter(); err != nil {
+		return nil, err
 	}
 	w := &RecordWriter[T]{partition: p, codec: codec, selector: selector, always: o.timeout == FlushAlways}
 	_, w.isBytes = any(codec).(shuffle.Bytes)
@@ -87,13 +124,34 @@ func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector Cha
 	return w, nil
 }
 
+// isNil reports whether v is nil, or a pointer or function that is.
+func isNil(v any) bool {
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func:
+		return r.IsNil()
+	default:
+		return false
+	}
+}
+
 // Emit writes a record to the subpartition that the selector chooses, or to all
 // of them if the selector broadcasts. It waits for a free segment until ctx
 // ends. After Finish it returns shuffle.ErrFinished.
 //
+// ctx is looked at when a record needs a new segment, not for each record: after its
+// end, what still fits the open buffers is written. The record whose Emit returns
+// the error of ctx is not, and the next call may go on.
+//
 // A record of more than shuffle.MaxRecordLength is shuffle.ErrRecordTooLarge,
 // and nothing of it is written. An error while a record is being cut over
-// buffers ends the partition, since its reader could not find the next record.
+// buffers ends the partition, since its reader could not find the next record: all
+// later calls return it.
+//
+// A fault of the mapping ends the partition with memseg.ErrFault where a new buffer
+// is started or an old one ended, but kills the process where a record is put into
+// an open buffer, unless the goroutine has set debug.SetPanicOnFault.
 func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error {
 	channel := 0
 	if w.selector != nil {
@@ -130,19 +188,22 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 	} else {
 		size := w.codec.Size(rec)
 		dst := open.Reserve(lengthPrefix + size)
-		if dst == nil && size >= 0 {
+		if dst == nil || size < 0 {
+			if err := w.checkSize(size); err != nil {
+				return err
+			}
 			var err error
 			if dst, err = w.startRecord(ctx, lengthPrefix+size, subpartition); err != nil {
 				return err
 			}
-		}
-		if dst == nil || size < 0 {
-			return w.emitLong(ctx, rec, size, subpartition)
+			if dst == nil {
+				return w.emitLong(ctx, rec, size, subpartition)
+			}
 		}
 		binary.BigEndian.PutUint32(dst, uint32(size))
 		out := w.codec.Append(dst[lengthPrefix:lengthPrefix:len(dst)], rec)
 		if len(out) != size || (size > 0 && &out[0] != &dst[lengthPrefix]) {
-			return w.sizeError(size, len(out))
+			return w.codecError(size, len(out))
 		}
 		framed = len(dst)
 	}
@@ -170,7 +231,7 @@ func (w *RecordWriter[T]) startRecord(ctx context.Context, size, subpartition in
 }
 
 func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
-	return fmt.Errorf("partition %s: subpartition %d of %d: %w", w.partition.ID(), subpartition, len(w.builders), shuffle.ErrInvalidArgument)
+	return fmt.Errorf("partition %s: subpartition %d of %d: %w", w.label(), subpartition, len(w.builders), shuffle.ErrInvalidArgument)
 }
 
 // commit publishes what is due and reports the partition's errors.
@@ -185,12 +246,45 @@ func (w *RecordWriter[T]) commit(subpartition int) error {
 	return w.flusherErr()
 }
 
-func (w *RecordWriter[T]) sizeError(size, got int) error {
-	return fmt.Errorf("partition %s: codec %T promised %d bytes and appended %d: %w", w.partition.ID(), w.codec, size, got, shuffle.ErrCorruptRecord)
+func (w *RecordWriter[T]) label() string {
+	spec := w.partition.Spec()
+	return spec.Label()
+}
+
+// codecError is about a codec that did not keep its promise.
+func (w *RecordWriter[T]) codecError(size, got int) error {
+	if size == got {
+		return fmt.Errorf("partition %s: codec %T returned another slice than the one that it had to append to: %w", w.label(), w.codec, shuffle.ErrCorruptRecord)
+	}
+	return fmt.Errorf("partition %s: codec %T promised %d bytes and appended %d: %w", w.label(), w.codec, size, got, shuffle.ErrCorruptRecord)
+}
+
+// checkSize checks what a codec says that a record will take.
+func (w *RecordWriter[T]) checkSize(size int) error {
+	if size < 0 {
+		return fmt.Errorf("partition %s: codec %T promised %d bytes: %w", w.label(), w.codec, size, shuffle.ErrCorruptRecord)
+	}
+	if size > shuffle.MaxRecordLength {
+		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", w.label(), size, shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
+	}
+	return nil
+}
+
+// startLong begins a record on the long way, of which there is one at a time: it
+// uses the writer's own memory.
+func (w *RecordWriter[T]) startLong() error {
+	if !w.long.TryLock() {
+		return fmt.Errorf("partition %s: another goroutine is emitting: %w", w.label(), shuffle.ErrConcurrentUse)
+	}
+	return nil
 }
 
 // emitLong writes a record that is cut over buffers.
 func (w *RecordWriter[T]) emitLong(ctx context.Context, rec T, size, subpartition int) error {
+	if err := w.startLong(); err != nil {
+		return err
+	}
+	defer w.long.Unlock()
 	prefix, body, err := w.serialize(rec, size)
 	if err != nil {
 		return err
@@ -220,12 +314,8 @@ func (w *RecordWriter[T]) flusherErr() error {
 // serialize returns a record's length prefix and its bytes, valid until the next
 // call. Bytes are not copied.
 func (w *RecordWriter[T]) serialize(rec T, size int) (prefix, body []byte, err error) {
-	if size > shuffle.MaxRecordLength {
-		return nil, nil, fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w",
-			w.partition.ID(), size, shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
-	}
-	if size < 0 {
-		return nil, nil, w.sizeError(size, 0)
+	if err := w.checkSize(size); err != nil {
+		return nil, nil, err
 	}
 	prefix = binary.BigEndian.AppendUint32(w.prefix[:0], uint32(size))
 	if w.isBytes {
@@ -236,15 +326,21 @@ func (w *RecordWriter[T]) serialize(rec T, size int) (prefix, body []byte, err e
 		w.scratch = make([]byte, 0, max(size, 1024))
 	}
 	body = w.codec.Append(w.scratch[:0], rec)
-	if len(body) != size {
-		return nil, nil, w.sizeError(size, len(body))
+	if len(body) != size || (size > 0 && &body[0] != &w.scratch[:1][0]) {
+		return nil, nil, w.codecError(size, len(body))
 	}
 	return prefix, body, nil
 }
 
 // Broadcast writes a record to every subpartition. It is serialised once, and
-// all consumers read the same memory.
+// all consumers read the same memory. Errors are as of Emit: either all consumers
+// get the record or none does, unless the error says that the record was cut: then
+// the partition has ended and all of them have the same part of it.
 func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
+	if err := w.startLong(); err != nil {
+		return err
+	}
+	defer w.long.Unlock()
 	prefix, body, err := w.serialize(rec, w.codec.Size(rec))
 	if err != nil {
 		return err
@@ -261,7 +357,8 @@ func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
 }
 
 // BroadcastEvent sends an event to every subpartition, behind the records
-// emitted so far, or before everything that is queued if it has priority.
+// emitted so far, or before everything that is queued if it has priority. It waits
+// until there is room for it in all of them: an error means that none gets it.
 func (w *RecordWriter[T]) BroadcastEvent(ctx context.Context, e shuffle.Event) error {
 	return w.partition.BroadcastEvent(ctx, e)
 }
@@ -278,18 +375,23 @@ func (w *RecordWriter[T]) Flush() error {
 // Finish sends end-of-partition behind the last record and stops the output
 // flusher. The data stays for its consumers; the partition's Close, or the end
 // of the process, does not take it away.
+//
+// An error that wraps shuffle.ErrOutcomeUnknown means that the end is sent and only
+// its acknowledgement is missing: Finish again asks for that. Any other error means
+// that it is not sent: Fail and Finish still work. See
+// shuffle.ResultPartition.Finish.
 func (w *RecordWriter[T]) Finish(ctx context.Context) error {
 	w.published.StoreRelease(uint64(w.records))
 	w.partition.SetCounters(w.records, w.Idle())
-	if err := w.partition.Finish(ctx); err != nil {
-		return err
+	err := w.partition.Finish(ctx)
+	if err == nil || errors.Is(err, shuffle.ErrOutcomeUnknown) {
+		w.stopFlusher()
 	}
-	w.stopFlusher()
-	return nil
+	return err
 }
 
 // Fail ends the partition with a cause that its consumers see, after the records
-// emitted so far, and stops the output flusher.
+// emitted so far, and stops the output flusher. See shuffle.ResultPartition.Fail.
 func (w *RecordWriter[T]) Fail(ctx context.Context, cause error) error {
 	err := w.partition.Fail(ctx, cause)
 	w.stopFlusher()

@@ -72,7 +72,6 @@ func TestEmitGoesWhereTheSelectorSays(t *testing.T) {
 		selector writer.ChannelSelector[[]byte]
 		want     []int // records of each subpartition
 	}{
-		{"forward", writer.Forward[[]byte](), []int{4, 0, 0}},
 		{"broadcast", writer.Broadcast[[]byte](), []int{4, 4, 4}},
 		{"custom", writer.Custom(toLength), []int{1, 2, 1}},
 		{"custom to all", writer.Custom(func([]byte, int) int { return writer.AllChannels }), []int{4, 4, 4}},
@@ -158,13 +157,13 @@ func TestWriterIsAvailable(t *testing.T) {
 		w := newWriter(t, link, writer.Forward[[]byte]())
 		view := link.View(0)
 		require.True(t, w.IsAvailable())
-		require.NoError(t, w.Emit(canceled(), framedRecord(64)))
+		require.NoError(t, w.Emit(linktest.Impatient(), framedRecord(64)))
 		require.False(t, w.IsAvailable())
-		require.ErrorIs(t, w.Emit(canceled(), framedRecord(64)), context.Canceled)
+		require.ErrorIs(t, w.Emit(linktest.Impatient(), framedRecord(64)), context.Canceled)
 		require.Positive(t, w.Counters().BackPressured)
 		require.NotNil(t, take(t, view))
 		require.True(t, w.IsAvailable())
-		require.NoError(t, w.Emit(canceled(), framedRecord(64)))
+		require.NoError(t, w.Emit(linktest.Impatient(), framedRecord(64)))
 	})
 }
 
@@ -173,7 +172,7 @@ func TestEmitWaitsForASegment(t *testing.T) {
 		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2, SegmentSize: 64})
 		w := newWriter(t, link, writer.Forward[[]byte]())
 		view := link.View(0)
-		require.NoError(t, w.Emit(canceled(), framedRecord(128)))
+		require.NoError(t, w.Emit(linktest.Impatient(), framedRecord(128)))
 		blocked := make(chan error)
 		go func() { blocked <- w.Emit(context.Background(), framedRecord(20)) }()
 		require.Eventually(t, link.IsParked, wait, tick)
@@ -221,7 +220,7 @@ func TestCodecMustKeepItsPromise(t *testing.T) {
 					return len(rec)
 				}}
 				link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 128})
-				w, err := writer.New(link.Partition, codec, writer.Forward[string](), writer.WithBufferTimeout(writer.FlushNever))
+				w, err := writer.New(link.Partition, codec, toFirst[string](), writer.WithBufferTimeout(writer.FlushNever))
 				require.NoError(t, err)
 				view := link.View(0)
 				ctx := context.Background()
@@ -262,7 +261,7 @@ func TestSubpartitionIsChecked(t *testing.T) {
 func TestNewWriterIsChecked(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 128})
 	for _, timeout := range []time.Duration{-2, -time.Second, math.MinInt64} {
-		_, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte](), writer.WithBufferTimeout(timeout))
+		_, err := writer.New(link.Partition, shuffle.Bytes{}, toFirst[[]byte](), writer.WithBufferTimeout(timeout))
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 	}
 	_, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Custom[[]byte](nil))
@@ -276,7 +275,7 @@ func TestFinishedWriterRefusesRecords(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
 		ctx := context.Background()
 		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8, SegmentSize: 128})
-		w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(time.Hour))
+		w := newWriter(t, link, toFirst[[]byte](), writer.WithBufferTimeout(time.Hour))
 		require.NoError(t, w.Emit(ctx, []byte("last")))
 		require.NoError(t, w.Finish(ctx))
 		require.Equal(t, 1, link.Host.Finished)
@@ -303,7 +302,7 @@ func TestClosedWriterRefusesEverything(t *testing.T) {
 		ctx := context.Background()
 		before := memseg.LiveMappings()
 		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 8, SegmentSize: 128})
-		w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(time.Hour))
+		w := newWriter(t, link, toFirst[[]byte](), writer.WithBufferTimeout(time.Hour))
 		require.NoError(t, w.Emit(ctx, []byte("text")))
 		if finished {
 			require.NoError(t, w.Finish(ctx))
@@ -361,7 +360,7 @@ func TestEndOfThePartitionSurfacesWithinACommitStep(t *testing.T) {
 
 func TestCounters(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 64})
-	w := newWriter(t, link, writer.Forward[[]byte]())
+	w := newWriter(t, link, toFirst[[]byte]())
 	words := memseg.NewPartitionWords(link.Region())
 	ctx := context.Background()
 	require.Equal(t, writer.Counters{}, w.Counters())

@@ -122,7 +122,7 @@ func New(t TB, config Config) *Link {
 	region, unmapRegion := link.objects.use(link.region, memseg.ReadWrite)
 	doorbell, unmapDoorbell := link.objects.use(link.doorbell, memseg.ReadWrite)
 	link.Host.unmap = []func(){unmapRegion, unmapDoorbell}
-	spec := shuffle.PartitionSpec{ID: id, Type: config.Type, Subpartitions: config.Subpartitions, OnConsumerLost: config.OnLost}
+	spec := shuffle.PartitionSpec{ID: id, Type: config.Type, Subpartitions: config.Subpartitions, OnConsumerLost: config.OnLost, MaxBuffersPerChannel: config.Quota}
 	link.Partition, err = shuffle.NewResultPartition(spec, region, l, doorbell, segments, link.Host)
 	require.NoError(t, err)
 	atEnd(t).close(func() { _ = link.Partition.Close() }) // the test may have closed it

@@ -130,7 +130,7 @@ func TestKilledDaemonEndsTheWaitsOfItsClients(t *testing.T) {
 	id := shuffle.NewPartitionID()
 	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 2, BuffersPerChannel: 1, FloatingBuffers: 1})
 	require.NoError(t, err)
-	w, err := writer.New(p, shuffle.Bytes{}, writer.Forward[[]byte]())
+	w, err := writer.New(p, shuffle.Bytes{}, writer.Custom(func([]byte, int) int { return 0 }))
 	require.NoError(t, err)
 	attached, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
 	require.NoError(t, err)

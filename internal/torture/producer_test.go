@@ -108,7 +108,8 @@ func newSink(plan producerPlan, p *shuffle.ResultPartition) (sink, error) {
 	if plan.Mode == reserving {
 		return &reservingSink{p, plan.Streams}, nil
 	}
-	w, err := writer.New(p, shuffle.Bytes{}, writer.Forward[[]byte](), writer.WithBufferTimeout(plan.Timeout))
+	// The selector is not asked: each record has its subpartition.
+	w, err := writer.New(p, shuffle.Bytes{}, writer.Rebalance[[]byte](), writer.WithBufferTimeout(plan.Timeout))
 	return &emittingSink{w: w, partition: p, streams: plan.Streams, broadcast: plan.Mode == broadcasting}, err
 }
 

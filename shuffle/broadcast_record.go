@@ -1,0 +1,132 @@
+package shuffle
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"shuffled/memseg"
+	"shuffled/pool"
+)
+
+// BroadcastRecord writes a record, with its length prefix, to every
+// subpartition. All share one segment, which returns to the pool after the
+// slowest. Otherwise as EmitRecord: a record that is cut over buffers reaches all
+// subpartitions or ends the partition, for all of them after the same bytes.
+func (p *ResultPartition) BroadcastRecord(ctx context.Context, record []byte) error {
+	return p.BroadcastRecordParts(ctx, record, nil)
+}
+
+// BroadcastRecordParts is BroadcastRecord of a record in two parts.
+func (p *ResultPartition) BroadcastRecordParts(ctx context.Context, first, second []byte) (err error) {
+	if err := p.beginWrite(); err != nil {
+		return err
+	}
+	defer p.endWrite(&err)
+	size := len(first) + len(second)
+	if err := p.prepareWrite(size, true); err != nil {
+		return err
+	}
+	if p.broadcastOpen && size <= p.broadcast.WritableBytes() {
+		if _, err := appendParts(&p.broadcast, &first, &second); err != nil {
+			return fmt.Errorf("partition %s: %w", p.label(), err)
+		}
+		p.commitBroadcast()
+		return nil
+	}
+	return p.broadcastLong(ctx, first, second)
+}
+
+// broadcastLong writes a record that needs a new buffer.
+func (p *ResultPartition) broadcastLong(ctx context.Context, first, second []byte) (err error) {
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "broadcast a record", &err)
+	if err := p.checkContext(ctx); err != nil {
+		return err
+	}
+	size := len(first) + len(second)
+	if p.broadcastOpen && (p.isBetterWhole(size, p.broadcast.WritableBytes()) || p.someAtQuota()) {
+		p.finishShared()
+	}
+	for rest := size; ; {
+		if !p.broadcastOpen {
+			if err := p.startBroadcast(ctx, p.partialLength(rest, size)); err != nil {
+				return err
+			}
+		}
+		n, err := appendParts(&p.broadcast, &first, &second)
+		if err != nil {
+			return fmt.Errorf("partition %s: %w", p.label(), err)
+		}
+		if rest -= n; rest > 0 {
+			p.begun = "record"
+		} else {
+			p.begun = ""
+		}
+		p.commitBroadcast()
+		if rest == 0 {
+			return nil
+		}
+	}
+}
+
+func (p *ResultPartition) commitBroadcast() {
+	p.broadcastMu.Lock()
+	defer p.broadcastMu.Unlock()
+	p.broadcast.Commit()
+	if p.broadcast.IsFull() {
+		p.finishBroadcast()
+	}
+}
+
+// finishShared is finishBroadcast for who does not hold the lock.
+func (p *ResultPartition) finishShared() {
+	p.broadcastMu.Lock()
+	defer p.broadcastMu.Unlock()
+	p.finishBroadcast()
+}
+
+func (p *ResultPartition) someAtQuota() bool {
+	return slices.ContainsFunc(p.subpartitions, (*ResultSubpartition).isAtQuota)
+}
+
+// finishBroadcast ends the shared open buffer; broadcastMu is held.
+func (p *ResultPartition) finishBroadcast() {
+	if !p.broadcastOpen {
+		return
+	}
+	n := p.broadcast.Finish()
+	p.broadcastOpen = false
+	for _, s := range p.subpartitions {
+		s.finishShared(n)
+	}
+}
+
+func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error {
+	lack := shortage{of: segmentShortage, subpartition: everySubpartition}
+	return p.whenRoom(ctx, &lack, func() error {
+		lack = shortage{of: segmentShortage, subpartition: everySubpartition}
+		for _, s := range p.subpartitions {
+			if partial == 0 && s.isAtQuota() {
+				lack = shortage{of: quotaShortage, subpartition: s.index}
+				return memseg.ErrQueueFull
+			}
+			if !s.hasRoom() {
+				return memseg.ErrQueueFull
+			}
+		}
+		p.broadcastMu.Lock()
+		defer p.broadcastMu.Unlock()
+		segment, err := p.takeSegment(&p.broadcast, pool.NoChannel, len(p.subpartitions))
+		if err != nil {
+			return err
+		}
+		p.broadcastOpen = true
+		for _, s := range p.subpartitions {
+			if err := s.startShared(segment, partial); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

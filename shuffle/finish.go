@@ -1,0 +1,236 @@
+package shuffle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"shuffled/memseg"
+)
+
+// Finish ends all open buffers, publishes end-of-partition in every subpartition
+// and has the host acknowledge it. The partition stays for its consumers.
+//
+// Whether an error of Finish wraps ErrOutcomeUnknown says how far it came. Without
+// it nothing was published: the partition is as it was, and may be finished, failed
+// or written. With it, the end is published and only its acknowledgement is
+// missing: consumers may read a whole stream. Finish again asks for the
+// acknowledgement again; Fail and writes are ErrFinished.
+//
+// Without its daemon, Finish publishes too and then looks in shared memory: nil
+// means that every consumer has released everything up to the end. Otherwise the
+// error wraps ErrDaemonLost and ErrOutcomeUnknown: a consumer has not come, or has
+// released nothing for half a second, or ctx has ended.
+//
+// After a Finish that returned nil, Finish is ErrFinished. docs/ends.md has a
+// table of all this.
+func (p *ResultPartition) Finish(ctx context.Context) (err error) {
+	if err := p.beginWrite(); err != nil {
+		return err
+	}
+	defer p.endWrite(&err)
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "finish", &err)
+	if p.finished {
+		return fmt.Errorf("partition %s: %w", p.label(), ErrFinished)
+	}
+	if !p.published.Load() {
+		if err := p.publishEnd(ctx); err != nil {
+			return err
+		}
+	} else if err := p.checkContext(ctx); err != nil {
+		return fmt.Errorf("finish: %w: %w", ErrOutcomeUnknown, err)
+	}
+	err = p.lifecycle.FinishPartition(ctx)
+	if err != nil && (p.daemonLost.Load() != nil || errors.Is(err, ErrDaemonLost)) {
+		err = p.awaitEndRead(ctx, err)
+	}
+	if err != nil {
+		return fmt.Errorf("partition %s: finish: %w: %w", p.label(), ErrOutcomeUnknown, err)
+	}
+	p.finished = true
+	return nil
+}
+
+// publishEnd publishes end-of-partition in all subpartitions, or returns an error
+// and has published it in none. For this event there is always room.
+func (p *ResultPartition) publishEnd(ctx context.Context) error {
+	p.ending.Lock()
+	defer p.ending.Unlock()
+	if err := p.checkWritable(); err != nil {
+		return err
+	}
+	if err := p.broadcastEvent(ctx, EndOfPartition{}); err != nil {
+		return err
+	}
+	p.published.Store(true)
+	p.pool.LazyDestroy() // no segment is needed any more
+	return nil
+}
+
+// awaitEndRead waits until every consumer has released everything up to
+// end-of-partition, or none of them gets on: then it returns why nobody else can
+// tell.
+func (p *ResultPartition) awaitEndRead(ctx context.Context, lost error) error {
+	before, since := -1, time.Now()
+	for {
+		rings := p.bell.Rings()
+		unread, behind := p.endUnread()
+		if unread == 0 {
+			return nil
+		}
+		if unread != before {
+			before, since = unread, time.Now()
+		}
+		// Consumers that the daemon had brought are attached before its loss is told.
+		if told := p.daemonLost.Load() != nil; told && !behind.isAttached() {
+			return fmt.Errorf("subpartition %d has no consumer: %w", behind.index, lost)
+		}
+		if time.Since(since) >= daemonLostGrace {
+			return fmt.Errorf("the consumer of subpartition %d does not get on: %w", behind.index, lost)
+		}
+		if err := p.bell.Park(ctx, rings, p.words.Parked, daemonLostGrace); err != nil {
+			return fmt.Errorf("subpartition %d is not read to its end: %w: %w", behind.index, err, lost)
+		}
+	}
+}
+
+// endUnread returns how many elements are not released, and one of the
+// subpartitions that they are in: one without a consumer, if there is one. Their
+// consumers ring when they have released the last.
+func (p *ResultPartition) endUnread() (unread int, behind *ResultSubpartition) {
+	for _, s := range p.subpartitions {
+		if _, err := s.reclaim(); err != nil {
+			p.consumerLost(s, err)
+		}
+		n := s.armEnd()
+		unread += n
+		if n > 0 && (behind == nil || !s.isAttached()) {
+			behind = s
+		}
+	}
+	return unread, behind
+}
+
+// armEnd asks the consumer for a wake-up when it has released everything, and
+// returns how many elements it has not.
+func (s *ResultSubpartition) armEnd() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.queue.Unreleased()
+	if n > 0 {
+		s.queue.ArmReleased(n)
+	}
+	return n
+}
+
+func (s *ResultSubpartition) isAttached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link != nil
+}
+
+// Fail ends the partition for a reason that its consumers will see, after what
+// is committed, as ErrPartitionFailed. Later writes return it too. Once the end of
+// the partition is published it is ErrFinished and changes nothing.
+//
+// The reason is sent also when ctx has ended; the error then is that of ctx and
+// says only that nobody has waited for the acknowledgement. Fail again asks for it
+// again; the first reason stays. Without the daemon it is ErrDaemonLost: consumers
+// get that too, never an end.
+func (p *ResultPartition) Fail(ctx context.Context, cause error) error {
+	if ctx == nil {
+		return p.checkContext(ctx)
+	}
+	if cause == nil {
+		cause = errors.New("no cause was given")
+	}
+	flushed := p.FlushAll()
+	if errors.Is(flushed, ErrClosed) {
+		return flushed
+	}
+	if err := p.fail(cause); err != nil {
+		return err
+	}
+	return p.lifecycle.FailPartition(ctx, cause.Error())
+}
+
+// fail ends the partition unless its end is published.
+func (p *ResultPartition) fail(cause error) error {
+	p.ending.Lock()
+	defer p.ending.Unlock()
+	if p.published.Load() {
+		return fmt.Errorf("partition %s: fail: %w", p.label(), ErrFinished)
+	}
+	p.end(fmt.Errorf("partition %s: %w: %w", p.label(), ErrPartitionFailed, cause))
+	return nil
+}
+
+// Release gives the partition up: consumers that have not reached its end get
+// ErrPartitionReleased. It is sent also when ctx has ended, see Fail.
+func (p *ResultPartition) Release(ctx context.Context) error {
+	if p.closing.Load() {
+		return p.closedError()
+	}
+	if ctx == nil {
+		return p.checkContext(ctx)
+	}
+	p.end(fmt.Errorf("partition %s: %w", p.label(), ErrPartitionReleased))
+	return p.lifecycle.ReleasePartition(ctx)
+}
+
+// EndedByHost tells the producer that its host has ended the partition, and why:
+// it was consumed, which is the normal end, has expired, or was fenced by a newer
+// attempt. Later writes return err, after the normal end ErrFinished.
+func (p *ResultPartition) EndedByHost(err error) {
+	if !p.published.Load() || !errors.Is(err, ErrPartitionReleased) {
+		p.end(err)
+	}
+}
+
+// end makes every later write return err; the first reason stays.
+func (p *ResultPartition) end(err error) {
+	p.ended.CompareAndSwap(nil, &err)
+	p.wake()
+}
+
+// wake ends a wait of the writer for it to look again.
+func (p *ResultPartition) wake() {
+	if p.enter() == nil {
+		defer p.leave()
+		p.bell.Wake()
+	}
+}
+
+// Close unmaps the partition in this process. Unfinished, it counts as a lost
+// producer to its consumers. It waits for calls that are under way, which are
+// woken. A second Close is ErrClosed.
+func (p *ResultPartition) Close() error {
+	if p.closing.Swap(true) {
+		return p.closedError()
+	}
+	p.end(p.closedError())
+	p.giveUp()
+	return p.lifecycle.ClosePartition() // which may wait for the daemon: no lock is held
+}
+
+// giveUp waits for calls that are under way, has later ones return ErrClosed, and
+// gives back what the partition holds.
+func (p *ResultPartition) giveUp() {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.useMu.Lock()
+	defer p.useMu.Unlock()
+	p.closed.Store(true)
+	for _, s := range p.subpartitions {
+		s.detach(false)
+		s.builder = memseg.BufferBuilder{}
+	}
+	for _, segment := range p.segments {
+		if segment != nil {
+			_ = segment.Free() // freed here only
+		}
+	}
+	p.pool.LazyDestroy()
+}
