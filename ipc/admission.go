@@ -28,23 +28,36 @@ type creation struct {
 	admitted bool
 }
 
+// mostWaitingPerUID is how many creations of one user may wait, so that no user can
+// take all the places there are.
+const mostWaitingPerUID = 256
+
 // admissions has the creations of a server that wait for segments, and one goroutine
 // that goes on with them.
 type admissions struct {
 	mu       sync.Mutex
-	waiting  list.List   // of *creation, the earliest deadline first
-	admitted []*creation // to be completed
+	waiting  list.List      // of *creation, the earliest deadline first
+	perUID   map[uint32]int // how many of them are whose
+	admitted []*creation    // to be completed
 	changed  chan struct{}
 }
 
-// wait has a creation wait, unless it was admitted meanwhile.
-func (a *admissions) wait(c *creation) {
+// wait has a creation wait, unless it was admitted meanwhile. It reports false if too
+// many of its user do.
+func (a *admissions) wait(c *creation) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !c.admitted {
+	uid := c.region.uid
+	switch {
+	case c.admitted:
+	case a.perUID[uid] >= mostWaitingPerUID:
+		return false
+	default:
+		a.perUID[uid]++
 		c.waiting = a.waiting.PushBack(c)
 		a.signal()
 	}
+	return true
 }
 
 // admit goes on with a creation that the pool has admitted.
@@ -64,9 +77,14 @@ func (a *admissions) remove(c *creation) {
 }
 
 func (a *admissions) removeLocked(c *creation) {
-	if c.waiting != nil {
-		a.waiting.Remove(c.waiting)
-		c.waiting = nil
+	if c.waiting == nil {
+		return
+	}
+	a.waiting.Remove(c.waiting)
+	c.waiting = nil
+	uid := c.region.uid
+	if a.perUID[uid]--; a.perUID[uid] == 0 {
+		delete(a.perUID, uid)
 	}
 }
 
@@ -127,13 +145,15 @@ func (c *creation) start() error {
 	a := &c.region.server.admissions
 	waits, err := c.region.createGrant(func() { a.admit(c) })
 	if err != nil {
-		return c.fail(c.describe(err))
+		return c.fail(c.refusal(err))
 	}
-	if waits {
-		a.wait(c)
-		return nil
+	if !waits {
+		return c.complete()
 	}
-	return c.complete()
+	if !a.wait(c) {
+		c.expire()
+	}
+	return nil
 }
 
 // complete makes the partition, which has what it requires, and answers. An error is
@@ -184,8 +204,7 @@ func (c *creation) withdraw() error {
 // expire ends a wait that was long enough.
 func (c *creation) expire() {
 	if err := c.withdraw(); err != nil {
-		err = c.describe(err)
-		c.session.refuseRequest(c.requestID, c.fail(err))
+		c.session.refuseRequest(c.requestID, c.fail(c.refusal(err)))
 	}
 }
 
@@ -199,6 +218,15 @@ func (c *creation) abandon(reason error) {
 
 // namedHolders is how many holders of memory a refusal names.
 const namedHolders = 3
+
+// refusal describes why the partition is not admitted, and has the operator know.
+func (c *creation) refusal(err error) error {
+	err = c.describe(err)
+	if errors.Is(err, shuffle.ErrInsufficientBuffers) {
+		c.region.server.statistics.refused(c.session.log, err)
+	}
+	return err
+}
 
 // describe says who holds the memory that a partition would need, as far as who asks
 // may know, and what can be done.

@@ -2,6 +2,8 @@ package ipc
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +193,40 @@ func TestDrainingRefusesCreationsThatWait(t *testing.T) {
 	rich.leave()
 	require.ErrorIs(t, DecodeError(poor.answer(request).GetError()), shuffle.ErrDraining)
 	poor.leave()
+	s.requireIdle()
+}
+
+func TestUserMayNotTakeAllPlacesToWaitIn(t *testing.T) {
+	s, rich, _, _ := fullServer(t, time.Hour)
+	poor := s.greet()
+	for range mostWaitingPerUID {
+		poor.begin(createMessage(shuffle.NewPartitionID(), 1))
+	}
+	s.requireWaiting(mostWaitingPerUID)
+	refused := DecodeError(poor.answer(poor.begin(createMessage(shuffle.NewPartitionID(), 1))).GetError())
+	require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers)
+	s.requireWaiting(mostWaitingPerUID)
+	poor.leave()
+	s.requireWaiting(0)
+	require.Empty(t, s.admissions.perUID)
+	rich.leave()
+	s.requireIdle()
+}
+
+func TestRefusedPartitionIsLogged(t *testing.T) {
+	var logged syncBuffer
+	config := serverConfig()
+	config.AdmissionTimeout = -1
+	config.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	s := startServer(t, config)
+	c := s.greet()
+	for range 3 {
+		refused := DecodeError(c.ask(createMessage(shuffle.NewPartitionID(), 1000)).GetError())
+		require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers)
+	}
+	require.Contains(t, logged.String(), "required 1001, but only 256 available")
+	require.Equal(t, 1, strings.Count(logged.String(), "partition refused"), "not for each of them")
+	c.leave()
 	s.requireIdle()
 }
 

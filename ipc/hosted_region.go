@@ -36,6 +36,7 @@ type hostedRegion struct {
 
 	session  atomic.Pointer[session] // of the producer, nil once it is gone
 	mappedAt atomic.Int64            // when the producer mapped it, 0 before
+	told     atomic.Bool             // the producer knows of the partition
 
 	mu       sync.Mutex
 	grant    *pool.Grant      // nil until the partition has asked to be admitted
@@ -47,7 +48,6 @@ type hostedRegion struct {
 	wished   int              // asked of the grant and not granted
 	leaving  int              // on their way back to the grant
 	size     int              // of the pool, as the producer knows it
-	told     bool             // the producer knows of the partition
 	posted   bool             // an update is on its way
 	starved  bool             // the kernel had no memory; waits for retry
 	dropped  bool

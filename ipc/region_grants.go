@@ -134,11 +134,11 @@ func (r *hostedRegion) uncommit(segments []int) {
 // next segments that it asks for. With many partitions, most of them are in neither
 // case.
 func (r *hostedRegion) SizeChanged() {
+	if !r.told.Load() {
+		return // it may be about to be created, which takes a while
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.grant == nil {
-		return
-	}
 	size := r.grant.Limit()
 	mustReturn := r.handed+r.stock > size
 	mayAsk := size > r.size && r.handed+r.asked >= r.size
@@ -185,7 +185,7 @@ func (r *hostedRegion) endGrant(reason error) {
 func (r *hostedRegion) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = true
+	r.told.Store(true)
 	r.post()
 }
 
@@ -193,7 +193,7 @@ func (r *hostedRegion) start() {
 // not backed before somebody is about to hear of it. The lock is held.
 func (r *hostedRegion) post() {
 	session := r.session.Load()
-	if !r.told || r.posted || r.dropped || session == nil {
+	if !r.told.Load() || r.posted || r.dropped || session == nil {
 		return
 	}
 	r.posted = true

@@ -94,7 +94,7 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 		gates: make(map[uint64]*hostedGate), hugePagesWanted: make(chan struct{}, 1),
 	}
 	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
-	s.admissions.changed = make(chan struct{}, 1)
+	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails
 	s.done.Go(func() { s.partitions.Run(ctx) })
 	s.done.Go(func() { s.retryStarved(ctx, retryPause) })

@@ -90,7 +90,8 @@ type statistics struct {
 	reported    Totals // by the last snapshot
 	rejects     map[string]uint64
 	audit       auditThrottle
-	lastWarning time.Time
+	lastWarning time.Time // of commitFailed
+	lastRefusal time.Time // of refused
 }
 
 func (s *statistics) partitionCreated() {
@@ -124,6 +125,20 @@ func (s *statistics) commitFailed(log *slog.Logger, id shuffle.PartitionID, err 
 	s.mu.Unlock()
 	if warn {
 		log.Warn("no memory for a grant", "partition", id, "error", err)
+	}
+}
+
+// refused says that a partition was refused for want of segments, once a second at
+// most.
+func (s *statistics) refused(log *slog.Logger, err error) {
+	s.mu.Lock()
+	warn := time.Since(s.lastRefusal) >= time.Second
+	if warn {
+		s.lastRefusal = time.Now()
+	}
+	s.mu.Unlock()
+	if warn {
+		log.Warn("partition refused", "error", err)
 	}
 }
 

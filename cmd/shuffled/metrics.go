@@ -85,7 +85,9 @@ var (
 	descPartitions = describe("shuffled_partitions",
 		"Partitions whose memory is held, by type and state; the states from consumed on have ended and are still mapped by somebody.", "type", "state")
 	descSegments = describe("shuffled_segments",
-		"Segments of the budget: free and granted add up to it. promised is what the partitions require, granted or not.", "state")
+		"Segments of the budget: free and granted add up to it. promised is what the partitions require, granted or not, "+
+			"and reserved what of that is not granted yet: so much of what is free is kept for them.", "state")
+	descWaiting     = describe("shuffled_creations_waiting", "Partitions whose creation waits until others have given back the segments that it requires.")
 	descSegmentSize = describe("shuffled_segment_size_bytes", "Size of a segment.")
 	descShmBytes    = describe("shuffled_shm_bytes",
 		"Shared memory: free and granted add up to -memory. control is for queues and gates beside it; "+
@@ -120,7 +122,7 @@ const protocolReason = "protocol"
 // Describe implements prometheus.Collector.
 func (c snapshotCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descPartitions, descSegments, descSegmentSize, descShmBytes, descConnections, descGates, descDraining, descCreated, descBytes,
+		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descConnections, descGates, descDraining, descCreated, descBytes,
 		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descFailed, descProtocol,
 	} {
 		descs <- d
@@ -155,6 +157,8 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descSegments, float64(s.Pool.Available), "free")
 	gauge(descSegments, float64(s.Pool.Used), "granted")
 	gauge(descSegments, float64(s.Pool.Required), "promised")
+	gauge(descSegments, float64(s.Pool.Reserved), "reserved")
+	gauge(descWaiting, float64(s.Pool.Waiting))
 	gauge(descSegmentSize, size)
 	gauge(descShmBytes, float64(s.Pool.Available)*size, "free")
 	gauge(descShmBytes, float64(s.Pool.Used)*size, "granted")

@@ -84,6 +84,8 @@ func TestMetricsCountWhatClientsCount(t *testing.T) {
 	require.Equal(t, 1.0, during["shuffled_gates"])
 	require.Equal(t, 3*during[running], during[`shuffled_segments{state="promised"}`], "a finished one is promised nothing")
 	require.Positive(t, during[`shuffled_segments{state="granted"}`])
+	require.Contains(t, during, `shuffled_segments{state="reserved"}`)
+	require.Zero(t, during["shuffled_creations_waiting"])
 	require.Positive(t, during[`shuffled_shm_bytes{state="control"}`])
 	require.Positive(t, during[`shuffled_shm_bytes{state="backed"}`])
 	require.Contains(t, during, `shuffled_shm_bytes{state="huge"}`)
