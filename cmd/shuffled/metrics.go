@@ -69,6 +69,13 @@ func (m *metrics) watch(server interface{ Snapshot() ipc.Snapshot }) {
 	m.registry.MustRegister(snapshotCollector{server.Snapshot})
 }
 
+// watchReadiness adds whether the daemon is ready.
+func (m *metrics) watchReadiness(ready *readiness) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "shuffled_ready", Help: "1 if the daemon takes new work; /readyz says why not.",
+	}, func() float64 { return oneIf(len(ready.pending()) == 0) }))
+}
+
 // watchAdmin adds what the HTTP server counts.
 func (m *metrics) watchAdmin(connections *adminConnections) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

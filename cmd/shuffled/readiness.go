@@ -16,6 +16,9 @@ type readiness struct {
 const (
 	reasonStarting = "starting"
 	reasonDraining = "draining"
+	// What somebody did to the files of the socket.
+	reasonSocketRemoved = "socket_removed"
+	reasonLockRemoved   = "lock_removed"
 )
 
 func newReadiness() *readiness {

@@ -95,6 +95,7 @@ func (d *daemon) start() error {
 	degradations := probeDegradations(o, descriptors)
 	m = newMetrics(degradations, o.budget, d.stderr.droppedLines)
 	m.watch(d.server)
+	m.watchReadiness(d.ready)
 	gid, err := o.socketGID()
 	if err != nil {
 		return err
@@ -161,14 +162,21 @@ func (d *daemon) limitText() string {
 func (d *daemon) run(signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := d.server.Serve(ctx, net.Listener(d.socket.listener)); err != nil {
-			failed <- err
-		}
-	}()
-	defer func() { cancel(); <-done }()
+	var running sync.WaitGroup
+	serveOn := func(listener net.Listener) {
+		running.Go(func() {
+			if err := d.server.Serve(ctx, listener); err != nil {
+				select {
+				case failed <- err:
+				default: // the first is enough
+				}
+			}
+		})
+	}
+	serveOn(d.socket.listener)
+	running.Go(func() { d.watchSocket(ctx, serveOn) })
+	defer running.Wait()
+	defer cancel()
 	d.ready.remove(reasonStarting)
 	d.log.Info("shuffled is ready")
 	select {

@@ -20,6 +20,7 @@ const (
 type socketFile struct {
 	listener *net.UnixListener
 	path     string
+	gid      int // negative for the process's own
 	lock     *lockFile
 	info     fs.FileInfo
 }
@@ -36,7 +37,7 @@ func listen(path string, gid int) (*socketFile, error) {
 	if err != nil {
 		return nil, adviseOnDirectory(err, filepath.Dir(path))
 	}
-	s := &socketFile{path: path, lock: lock}
+	s := &socketFile{path: path, gid: gid, lock: lock}
 	if err := s.open(gid); err != nil {
 		return nil, errors.Join(adviseOnDirectory(err, filepath.Dir(path)), s.close())
 	}
@@ -47,7 +48,7 @@ func (s *socketFile) open(gid int) error {
 	if err := removeStale(s.path); err != nil {
 		return err
 	}
-	// The mask is the process's, and nothing else creates files now: the socket
+	// The mask is the process's, and nothing else of it creates files: the socket
 	// never has a wider mode than it is to have.
 	mask := unix.Umask(0o777 &^ socketMode)
 	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: s.path, Net: "unixpacket"})
