@@ -235,6 +235,47 @@ func TestCreatingOneAttemptTwiceHasOneMeaning(t *testing.T) {
 	}
 }
 
+func TestOneOfManyWhoCreateAnAttemptAtOnceGetsIt(t *testing.T) {
+	d := startDaemon(t, testConfig())
+	var clients []*Client
+	for range 4 {
+		clients = append(clients, d.dial(t))
+	}
+	s := spec(1)
+	for range 20 {
+		results := make(chan error, 2*len(clients))
+		created := make(chan *shuffle.ResultPartition, cap(results))
+		for i := range cap(results) {
+			go func() {
+				p, err := clients[i%len(clients)].CreatePartition(testContext(t), s)
+				if err == nil {
+					created <- p
+				}
+				results <- err
+			}()
+		}
+		won := 0
+		for range cap(results) {
+			err := <-results
+			if err == nil {
+				won++
+				continue
+			}
+			require.ErrorIs(t, err, shuffle.ErrAlreadyExists)
+			var a *shuffle.AttemptError
+			require.ErrorAs(t, err, &a)
+			require.Equal(t, s.Attempt+1, a.Next)
+		}
+		require.Equal(t, 1, won)
+		require.NoError(t, (<-created).Close())
+		s.Attempt++
+		require.Eventually(t, func() bool {
+			next, err := clients[0].NextAttempt(testContext(t), s.ID)
+			return err == nil && next == s.Attempt
+		}, patience, time.Millisecond)
+	}
+}
+
 func TestProducerAndConsumerOfAFencedAttemptAreToldWhichIsNext(t *testing.T) {
 	d := startDaemon(t, testConfig())
 	c, again := d.dial(t), d.dial(t)

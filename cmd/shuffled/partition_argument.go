@@ -54,6 +54,9 @@ func (a *partitionArgument) inspect(ctx context.Context, c *client.Client) (shuf
 		return info, fmt.Errorf("%w: none that this user may read has the name %s, the id %s that is made from it, or an id that begins so; 'shuffled list' shows them",
 			shuffle.ErrPartitionNotFound, strconv.QuoteToGraphic(a.text), id)
 	}
+	if errors.Is(err, shuffle.ErrInvalidArgument) {
+		return info, fmt.Errorf("%w; say whose with -owner", err)
+	}
 	return info, err
 }
 
