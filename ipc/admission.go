@@ -242,7 +242,7 @@ func (c *creation) describe(err error) error {
 		holder := h.Listener.(*hostedRegion)
 		name := "another user's partition"
 		if state, may := holder.hosted.StateFor(c.session.operator()); may {
-			name = fmt.Sprintf("partition %s (%s)", holder.spec.Label(), state)
+			name = fmt.Sprintf("partition %s (%s%s)", holder.spec.Label(), state, holder.describeKeeper())
 		}
 		holders = append(holders, fmt.Sprintf("%s %d", name, h.Held))
 	}

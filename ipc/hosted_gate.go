@@ -20,6 +20,7 @@ type hostedGate struct {
 	memfd    *memseg.Memfd
 	doorbell *memseg.Memfd
 	words    *memseg.Region // the whole region, read-only, for statistics
+	counters gateCounters   // guarded by Server.mu, as is words
 	use      account
 	channels []*hostedChannel // nil where there is no input yet; the session's goroutine's own
 }
@@ -54,10 +55,10 @@ func (g *hostedGate) create(channels int) (err error) {
 		return err
 	}
 	g.use = use
-	if g.memfd, err = memseg.CreateMemfd("shuffled-gate", g.layout.RegionSize()); err != nil {
+	if g.memfd, err = memseg.CreateMemfd(server.objectName("gate"), g.layout.RegionSize()); err != nil {
 		return err
 	}
-	if g.doorbell, err = memseg.CreateOpenMemfd("shuffled-doorbell", memseg.DoorbellSize(channels)); err != nil {
+	if g.doorbell, err = memseg.CreateOpenMemfd(server.objectName("doorbell"), memseg.DoorbellSize(channels)); err != nil {
 		return err
 	}
 	for _, m := range []*memseg.Memfd{g.memfd, g.doorbell} {
@@ -82,7 +83,8 @@ func (g *hostedGate) create(channels int) (err error) {
 	return nil
 }
 
-// free gives everything back. The requests of the channels have ended.
+// free gives everything back that nobody holds, and leaves the rest to the books.
+// The requests of the channels have ended.
 func (g *hostedGate) free() {
 	server := g.session.server
 	server.mu.Lock()
@@ -92,15 +94,10 @@ func (g *hostedGate) free() {
 		_ = g.words.Close()
 	}
 	server.mu.Unlock()
-	if g.memfd != nil {
-		_ = g.memfd.Close()
-	}
-	if g.doorbell != nil {
-		_ = g.doorbell.Close()
-	}
-	if g.use != (account{}) {
-		server.ledger.release(g.session.who.UID, g.use)
-	}
+	who := g.session.who
+	server.books.leave(&leftBehind{
+		name: fmt.Sprintf("gate %d %q", g.id, g.name), uid: who.UID, pid: who.PID, memfd: g.memfd, doorbell: g.doorbell, use: g.use,
+	})
 }
 
 // prepare sets the words of the channel to where the partition starts, before

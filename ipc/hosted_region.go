@@ -24,6 +24,7 @@ const maxGrantPerMessage = 1024
 type hostedRegion struct {
 	server   *Server
 	uid      uint32
+	pid      int32
 	spec     shuffle.PartitionSpec
 	layout   memseg.PartitionLayout
 	required int // segments
@@ -37,6 +38,7 @@ type hostedRegion struct {
 	session  atomic.Pointer[session] // of the producer, nil once it is gone
 	mappedAt atomic.Int64            // when the producer mapped it, 0 before
 	told     atomic.Bool             // the producer knows of the partition
+	stopped  atomic.Bool             // the producer has said that it writes no more
 
 	mu       sync.Mutex
 	grant    *pool.Grant      // nil until the partition has asked to be admitted
@@ -52,13 +54,15 @@ type hostedRegion struct {
 	starved  bool             // the kernel had no memory; waits for retry
 	dropped  bool
 	ranges   hugeRanges
+	books    regionBooks
+	counters partitionCounters
 	last     regionStats // as of the last look, for counters that do not go back
 }
 
 // newHostedRegion plans the region of a partition and books it. It is given back by
 // free until it is registered, and by Drop afterwards.
 func (s *Server) newHostedRegion(session *session, spec shuffle.PartitionSpec) (*hostedRegion, error) {
-	r := &hostedRegion{server: s, uid: session.who.UID, spec: spec}
+	r := &hostedRegion{server: s, uid: session.who.UID, pid: session.who.PID, spec: spec}
 	r.session.Store(session)
 	if err := r.plan(); err != nil {
 		r.free(false)
@@ -193,11 +197,11 @@ func (r *hostedRegion) createMemory() (FDs, error) {
 // createObjects does so step by step; free undoes as far as it came. The lock is
 // held.
 func (r *hostedRegion) createObjects() (err error) {
-	name := "shuffled-partition-" + r.spec.ID.String()
+	name := r.server.objectName("partition-" + r.spec.ID.String())
 	if r.memfd, err = memseg.CreateMemfd(name, r.layout.RegionSize()); err != nil {
 		return err
 	}
-	if r.doorbell, err = memseg.CreateOpenMemfd("shuffled-doorbell", memseg.DoorbellSize(r.layout.Subpartitions)); err != nil {
+	if r.doorbell, err = memseg.CreateOpenMemfd(r.server.objectName("doorbell"), memseg.DoorbellSize(r.layout.Subpartitions)); err != nil {
 		return err
 	}
 	if err = r.server.commit(r.memfd, 0, r.queueBytes()); err != nil {
@@ -222,11 +226,12 @@ func (r *hostedRegion) createObjects() (err error) {
 }
 
 // Drop implements shuffle.PartitionHost.
-func (r *hostedRegion) Drop(producerMaps bool) { r.free(producerMaps) }
+func (r *hostedRegion) Drop(readerMaps bool) { r.free(readerMaps) }
 
-// free gives everything back. With punch, also the memory of the segments, which
-// the producer still has mapped.
-func (r *hostedRegion) free(punch bool) {
+// free gives everything back that nobody holds, and leaves the rest to the books.
+// The memory of a reader that vanished with its connection, and may be reading, is
+// not taken away before.
+func (r *hostedRegion) free(readerMaps bool) {
 	r.mu.Lock()
 	if r.dropped {
 		r.mu.Unlock()
@@ -234,29 +239,40 @@ func (r *hostedRegion) free(punch bool) {
 	}
 	r.server.statistics.ended(r.readStats())
 	r.dropped = true
-	grant := r.grant
 	if r.control != nil {
 		_ = r.control.Close()
 	}
-	if r.memfd != nil {
-		if punch {
-			start := r.layout.SegmentOffset(0)
-			_ = r.memfd.Punch(start, r.memfd.Size()-start)
-		}
-		_ = r.memfd.Close()
+	excess := r.books.excess
+	left := &leftBehind{
+		name: "partition " + r.spec.ID.String(), uid: r.uid, pid: r.pid, memfd: r.memfd, doorbell: r.doorbell, use: r.use, grant: r.grant,
 	}
-	if r.doorbell != nil {
-		_ = r.doorbell.Close()
+	if r.memfd != nil {
+		left.takes, left.stays = r.whatMayBeTaken(readerMaps)
 	}
 	r.mu.Unlock()
 
-	if grant != nil {
-		grant.Reclaim()
+	s := r.server
+	if excess > 0 {
+		s.books.book(func(t *bookTotals) { t.excess -= excess })
 	}
-	if r.use != (account{}) {
-		r.server.ledger.release(r.uid, r.use)
+	s.mu.Lock()
+	delete(s.regions, r.layout.Epoch)
+	s.mu.Unlock()
+	s.books.leave(left)
+}
+
+// whatMayBeTaken returns the parts of a dropped region whose memory is nobody's any
+// more, and how many bytes the rest may have. The lock is held.
+func (r *hostedRegion) whatMayBeTaken(readerMaps bool) (takes []byteRange, stays int64) {
+	switch {
+	case r.server.config.Isolation == StrictIsolation:
+		return nil, r.allowedBytes()
+	case !readerMaps:
+		return []byteRange{{0, r.memfd.Size()}}, 0
 	}
-	r.server.mu.Lock()
-	delete(r.server.regions, r.layout.Epoch)
-	r.server.mu.Unlock()
+	r.segments.EachFree(func(first, last int) bool {
+		takes = append(takes, byteRange{r.layout.SegmentOffset(first), r.layout.SegmentOffset(last + 1)})
+		return true
+	})
+	return takes, r.allowedBytes()
 }

@@ -154,6 +154,9 @@ func (l *ledger) reserve(uid uint32, use account) error {
 
 // release gives back what reserve has booked.
 func (l *ledger) release(uid uint32, use account) {
+	if use == (account{}) {
+		return // nothing was booked
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total.add(use, -1)

@@ -101,10 +101,11 @@ func (c *rawClient) next() *controlpb.ServerMessage {
 	c.t.Helper()
 	msg := &controlpb.ServerMessage{}
 	fds, err := c.Receive(msg)
+	c.fds.Close()
 	if err != nil {
+		c.fds = nil
 		return nil
 	}
-	c.fds.Close()
 	c.fds = fds
 	return msg
 }

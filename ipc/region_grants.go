@@ -40,6 +40,7 @@ func (r *hostedRegion) handOver(limit int) ([]int, error) {
 		}
 	}
 	r.noteHanded(segments)
+	r.books.most = max(r.books.most, segments[len(segments)-1]+1)
 	r.handed += len(segments)
 	r.asked -= len(segments)
 	r.stock -= len(segments)
@@ -79,11 +80,11 @@ func (r *hostedRegion) takeBack(ranges []*controlpb.SegmentRange) error {
 	if err != nil {
 		return err
 	}
-	if err := r.unhand(segments); err != nil {
-		return err
+	leaving, err := r.unhand(segments)
+	if err == nil && leaving > 0 {
+		r.recycle(leaving)
 	}
-	r.recycle(len(segments))
-	return nil
+	return err
 }
 
 // recycle gives n segments back to the grant, which were counted as leaving. The
@@ -99,21 +100,37 @@ func (r *hostedRegion) recycle(n int) {
 	}
 }
 
-// unhand counts segments as free, and gives their memory to the kernel.
-func (r *hostedRegion) unhand(segments []int) error {
+// unhand counts segments as free, and gives their memory to the kernel. It returns
+// how many are leaving for the grant: none in strict isolation, where the memory
+// stays the region's and so do they.
+func (r *hostedRegion) unhand(segments []int) (leaving int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dropped {
-		return nil
+	if r.dropped || !r.books.endedAt.IsZero() {
+		return 0, nil // shrink takes back what nobody reads
 	}
 	if err := r.segments.Return(segments); err != nil {
-		return fmt.Errorf("segments_returned.segments: %w: %w", err, shuffle.ErrProtocol)
+		return 0, fmt.Errorf("segments_returned.segments: %w: %w", err, shuffle.ErrProtocol)
 	}
 	r.noteReturned(segments)
 	r.handed -= len(segments)
+	if r.server.config.Isolation == StrictIsolation {
+		r.stock += len(segments)
+		r.post()
+		return 0, nil
+	}
 	r.leaving += len(segments)
 	r.uncommit(segments)
-	return nil
+	return len(segments), nil
+}
+
+// recyclable is how many segments in stock can be given back to the pool: those
+// whose memory the kernel does not keep for the region. The lock is held.
+func (r *hostedRegion) recyclable() int {
+	if r.server.config.Isolation == DefaultIsolation {
+		return r.stock
+	}
+	return max(0, r.stock-(r.books.most-r.handed))
 }
 
 // uncommit gives the memory of segments to the kernel, if the region lets it go.
@@ -173,8 +190,9 @@ func (r *hostedRegion) endGrant(reason error) {
 		return
 	}
 	r.over = reason
-	grant, stock := r.grant, r.stock
-	r.asked, r.stock = 0, 0
+	grant, stock := r.grant, r.recyclable()
+	r.asked = 0
+	r.stock -= stock
 	r.leaving += stock
 	r.mu.Unlock()
 	grant.Destroy()
@@ -224,12 +242,13 @@ func (r *hostedRegion) makeUpdate() (resized *controlpb.PoolResized, excess int)
 	}
 	size := r.grant.Limit()
 	r.request()
-	excess = max(0, min(r.stock, r.handed+r.stock-size))
+	excess = max(0, min(r.recyclable(), r.handed+r.stock-size))
 	r.stock -= excess
 	segments, err := r.handOver(maxGrantPerMessage)
 	if err != nil {
-		excess += r.stock
-		r.stock = 0
+		unbacked := r.recyclable()
+		excess += unbacked
+		r.stock -= unbacked
 		r.starve(err)
 	}
 	r.leaving += excess

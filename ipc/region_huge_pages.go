@@ -28,6 +28,7 @@ type hugeRanges struct {
 	missing []int  // segments in the part that the producer does not have
 	huge    []bool // it was put into a huge page, and nothing of it was given back
 	queued  bool   // for Server.useHugePages
+	used    bool   // some part is or was in a huge page, which may not be taken apart at once
 }
 
 // newHugeRanges returns those of a region no segment of which is with the producer.
@@ -112,6 +113,7 @@ func (r *hostedRegion) useHugePage(i int) error {
 	}
 	err := r.server.collapse(r.memfd, int64(i)*memseg.HugePageSize())
 	r.ranges.huge[i] = err == nil
+	r.ranges.used = r.ranges.used || err == nil
 	return err
 }
 

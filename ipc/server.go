@@ -38,6 +38,8 @@ type Server struct {
 	ledger     *ledger
 	statistics statistics
 	admissions admissions
+	books      books
+	earlier    earlierDaemon
 
 	memoryCalls
 
@@ -76,7 +78,8 @@ type memoryCalls struct {
 	hugePageRate float64
 }
 
-// newServer also takes how to get memory, and how long to wait when there was none.
+// newServer also takes how to get memory, and how long to wait when there was none
+// and between two looks at what is held.
 func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Server, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -96,10 +99,13 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
 	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails
+	s.books.init(s)
+	s.earlier.init(s)
 	s.done.Go(func() { s.partitions.Run(ctx) })
 	s.done.Go(func() { s.retryStarved(ctx, retryPause) })
 	s.done.Go(func() { s.useHugePages(ctx) })
 	s.done.Go(func() { s.runAdmissions(ctx) })
+	s.done.Go(func() { s.sweepMemory(ctx, retryPause) })
 	return s, nil
 }
 
@@ -256,6 +262,7 @@ func (s *Server) Close() error {
 		_ = session.conn.Close()
 	}
 	s.done.Wait()
+	s.books.close()
 	s.pool.Destroy()
 	return nil
 }

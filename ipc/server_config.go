@@ -19,7 +19,8 @@ const (
 	DefaultIsolation Isolation = iota
 	// StrictIsolation seals a region against every new writable mapping once its
 	// producer has mapped it. The kernel then refuses to take memory out of it, so
-	// the region keeps what it ever had until it is dropped as a whole.
+	// the region keeps what it ever had until it is dropped as a whole, and the pool
+	// counts that as granted to it.
 	StrictIsolation
 )
 
@@ -53,6 +54,10 @@ type Config struct {
 	// by default.
 	HelloTimeout time.Duration
 
+	// Instance names the daemon over its restarts, such as by its socket: what the
+	// workers of an earlier one of the same instance still hold of its memory is
+	// taken off what may be lent. "" looks for none.
+	Instance string
 	// Version is shown to clients and operators.
 	Version string
 	// Logger gets what an operator should know; none by default.

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -31,6 +32,7 @@ type session struct {
 	who    shuffle.Principal
 	log    *slog.Logger
 
+	kicked  atomic.Pointer[error] // why the daemon ends it
 	greeted bool
 	gates   map[uint64]*hostedGate
 
@@ -114,6 +116,9 @@ func (s *session) run() (reason error) {
 	for {
 		msg := &controlpb.ClientMessage{}
 		_, err := s.conn.Receive(msg)
+		if reason := s.kicked.Load(); reason != nil {
+			return *reason
+		}
 		if err != nil && !errors.Is(err, shuffle.ErrProtocol) {
 			if sent := s.outbox.Err(); sent != nil && !errors.Is(err, io.EOF) {
 				return sent

@@ -95,7 +95,11 @@ func encodePartitionInfo(i *shuffle.PartitionInfo) *controlpb.PartitionInfo {
 		PoolSize: uint32(i.PoolSize), SegmentsHeld: uint32(i.SegmentsHeld), BytesOut: i.BytesOut, BuffersOut: i.BuffersOut,
 		BackPressuredNs: uint64(i.BackPressured), ProducerPid: uint32(i.Producer.PID), ProducerUid: i.Producer.UID,
 		ProducerGid: i.Producer.GID, ProducerAttached: i.ProducerAttached, Failure: cutMessage(i.Failure),
-		CreatedUnixNano: i.Created.UnixNano(), Records: i.Records, WakeUps: i.WakeUps,
+		CreatedUnixNano: i.Created.UnixNano(), Records: i.Records, WakeUps: i.WakeUps, HeldBytes: uint64(i.HeldBytes),
+	}
+	if i.Readers > 0 {
+		m.Readers, m.StillSinceUnixNano = uint32(i.Readers), i.StillSince.UnixNano()
+		m.KeeperPid, m.KeeperUid, m.KeeperGid = uint32(i.Keeper.PID), i.Keeper.UID, i.Keeper.GID
 	}
 	if !i.Ended.IsZero() {
 		m.EndedUnixNano = i.Ended.UnixNano()
@@ -124,7 +128,11 @@ func DecodePartitionInfo(m *controlpb.PartitionInfo) (shuffle.PartitionInfo, err
 		ProducerAttached: m.GetProducerAttached(),
 		PoolRequired:     int(m.GetPoolRequired()), PoolMax: int(m.GetPoolMax()), PoolSize: int(m.GetPoolSize()),
 		SegmentsHeld: int(m.GetSegmentsHeld()), BytesOut: m.GetBytesOut(), BuffersOut: m.GetBuffersOut(), Records: m.GetRecords(),
-		BackPressured: time.Duration(m.GetBackPressuredNs()), WakeUps: m.GetWakeUps(),
+		BackPressured: time.Duration(m.GetBackPressuredNs()), WakeUps: m.GetWakeUps(), HeldBytes: int64(m.GetHeldBytes()),
+	}
+	if i.Readers = int(m.GetReaders()); i.Readers > 0 {
+		i.Keeper = shuffle.Principal{UID: m.GetKeeperUid(), GID: m.GetKeeperGid(), PID: int32(m.GetKeeperPid())}
+		i.StillSince = time.Unix(0, m.GetStillSinceUnixNano())
 	}
 	if m.GetEndedUnixNano() != 0 {
 		i.Ended = time.Unix(0, m.GetEndedUnixNano())

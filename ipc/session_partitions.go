@@ -170,6 +170,7 @@ func (s *session) handleClosePartition(m *controlpb.ClosePartition) error {
 	s.mu.Lock()
 	delete(s.partitions, m.GetEpoch())
 	s.mu.Unlock()
+	r.stopped.Store(true)
 	r.producerClosed("the producer closed it unfinished")
 	return nil
 }
@@ -199,6 +200,7 @@ func (s *session) handleFailPartition(id uint64, m *controlpb.FailPartition) err
 		return err
 	}
 	r.endGrant(shuffle.ErrPartitionFailed)
+	r.stopped.Store(true)
 	s.acknowledge(id)
 	return nil
 }
@@ -208,6 +210,7 @@ func (s *session) handleReleasePartition(id uint64, m *controlpb.ReleasePartitio
 	if err != nil {
 		return err
 	}
+	r.stopped.Store(true)
 	if m.GetUndo() {
 		r.hosted.Undone()
 	} else {

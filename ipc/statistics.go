@@ -29,11 +29,16 @@ type Snapshot struct {
 	Pool pool.NetworkStats
 	// ControlBytes is what queues, gates and doorbells take beside the segments.
 	ControlBytes int64
-	// BackedBytes is the memory that the kernel holds for all partition regions. In
-	// strict isolation it can exceed what the pool has handed out.
+	// Memory says where the memory of the budget is.
+	Memory MemoryUse
+	// BackedBytes is the memory that the kernel holds for all partition regions,
+	// their queues included.
 	BackedBytes int64
 	// HugePageBytes is how much of that lies in huge pages.
 	HugePageBytes int64
+
+	// Limits are those that the server keeps.
+	Limits Limits
 
 	Connections, Gates int
 	// Partitions has a row for each partition whose memory is held, without
@@ -44,6 +49,25 @@ type Snapshot struct {
 	// Rejects counts what clients were refused, by reason, such as
 	// "quota_exceeded"; see RejectReasons.
 	Rejects map[string]uint64
+}
+
+// MemoryUse divides the memory of the budget, in bytes: all but LeftBehindObjects add
+// up to it, unless somebody has taken more than there was.
+type MemoryUse struct {
+	// Free can be handed out.
+	Free int64
+	// Granted is with partitions that there are, Ended with those that have ended
+	// and whose readers still have them.
+	Granted, Ended int64
+	// Excess was brought into partitions by touching what had not been granted.
+	Excess int64
+	// LeftBehind is still held of partitions whose memory was given up.
+	LeftBehind int64
+	// Earlier is held by the workers of an earlier daemon.
+	Earlier int64
+	// LeftBehindObjects counts partitions and gates that were given up and that
+	// somebody still has mapped or open.
+	LeftBehindObjects int
 }
 
 // Totals count since the server was started, ended partitions and gates
@@ -58,6 +82,9 @@ type Totals struct {
 	ProducerWakeUps, ConsumerWakeUps uint64
 	// ConsumerIdle is how long gates slept.
 	ConsumerIdle time.Duration
+	// UngrantedBytes is the memory that was ever found in use without having been
+	// granted.
+	UngrantedBytes uint64
 	// CommitFailures counts grants that the kernel had no memory for.
 	CommitFailures uint64
 }
@@ -65,14 +92,6 @@ type Totals struct {
 // regionStats are the counters of one partition.
 type regionStats struct {
 	bytes, buffers, records, backPressuredNs, wakeUps uint64
-}
-
-// notBefore makes counters that went back stay where they were.
-func (s regionStats) notBefore(last regionStats) regionStats {
-	return regionStats{
-		max(s.bytes, last.bytes), max(s.buffers, last.buffers), max(s.records, last.records),
-		max(s.backPressuredNs, last.backPressuredNs), max(s.wakeUps, last.wakeUps),
-	}
 }
 
 func (t *Totals) add(s regionStats) {
@@ -201,14 +220,21 @@ func (s *Server) Snapshot() Snapshot {
 	snapshot := Snapshot{
 		Version: s.config.Version, BootID: s.bootID, Started: s.started, Draining: s.draining.Load(),
 		SegmentSize: s.config.SegmentSize, Pool: s.pool.Stats(), ControlBytes: use.control,
-		Connections: use.connections, Gates: use.gates,
+		Connections: use.connections, Gates: use.gates, Limits: s.config.Limits,
 	}
 	s.statistics.mu.Lock()
 	snapshot.Totals = s.statistics.totals
 	snapshot.Rejects = maps.Clone(s.statistics.rejects)
 	s.statistics.mu.Unlock()
+	held, left := s.books.stats()
+	snapshot.Totals.UngrantedBytes = held.taken
+	snapshot.BackedBytes = left.backed
+	ended := 0
 	for _, row := range s.partitions.Rows() {
 		r := row.Host.(*hostedRegion)
+		if row.HasEnded() {
+			ended += r.heldSegments()
+		}
 		stats := r.fillIn(&row.PartitionInfo)
 		snapshot.Totals.add(stats)
 		backed, huge := r.backedBytes()
@@ -227,7 +253,20 @@ func (s *Server) Snapshot() Snapshot {
 	}
 	s.mu.Unlock()
 	snapshot.Totals = s.statistics.report(snapshot.Totals)
+	snapshot.Memory = s.memoryUse(ended, held, left)
 	return snapshot
+}
+
+// memoryUse divides the budget; ended is how many segments ended partitions have.
+func (s *Server) memoryUse(ended int, held bookTotals, left leftStats) MemoryUse {
+	stats, size := s.pool.Stats(), int64(s.config.SegmentSize)
+	m := MemoryUse{
+		Ended: int64(ended) * size, Excess: held.excess, LeftBehind: int64(left.segments)*size + held.left,
+		Earlier: held.earlier, LeftBehindObjects: left.objects,
+	}
+	m.Granted = max(0, int64(stats.Used-ended-left.segments)*size)
+	m.Free = max(0, int64(stats.Total)*size-m.Granted-m.Ended-m.Excess-m.LeftBehind-m.Earlier)
+	return m
 }
 
 // report makes totals never go back: what ended between the two looks of a
@@ -243,6 +282,7 @@ func (s *statistics) report(now Totals) Totals {
 		ProducerWakeUps: max(now.ProducerWakeUps, last.ProducerWakeUps),
 		ConsumerWakeUps: max(now.ConsumerWakeUps, last.ConsumerWakeUps),
 		ConsumerIdle:    max(now.ConsumerIdle, last.ConsumerIdle), CommitFailures: max(now.CommitFailures, last.CommitFailures),
+		UngrantedBytes: max(now.UngrantedBytes, last.UngrantedBytes),
 	}
 	return s.reported
 }
@@ -269,19 +309,25 @@ func (r *hostedRegion) fillIn(info *shuffle.PartitionInfo) regionStats {
 	if r.grant != nil {
 		info.PoolSize = r.grant.Limit()
 	}
+	info.HeldBytes = int64(r.handed) * int64(r.layout.SegmentSize)
+	if keeper, readers := r.books.keeper(); readers > 0 {
+		info.Readers, info.Keeper, info.StillSince = readers, keeper.who, keeper.moved
+	}
 	if r.dropped {
 		return regionStats{}
 	}
 	if r.mappedAt.Load() == 0 {
 		return stats
 	}
+	most := boundsOf(r.age())
 	for i := range info.SubpartitionInfo {
 		row := &info.SubpartitionInfo[i]
 		queue, err := memseg.ReadQueueStats(r.control, &r.layout, row.Index)
 		if err != nil {
 			return stats
 		}
-		row.BuffersPublished, row.BytesOut = queue.Published, queue.Bytes
+		queue.Published = min(queue.Published, most.events)
+		row.BuffersPublished, row.BytesOut = queue.Published, min(queue.Bytes, most.bytes)
 		if row.State == "consumed" {
 			row.BuffersReleased = queue.Published
 		} else if row.GateID != 0 {
@@ -312,12 +358,14 @@ func (r *hostedRegion) readStats() regionStats {
 		return r.last
 	}
 	now := regionStats{}
-	words, err := memseg.ReadPartitionStats(r.control, time.Duration(r.server.config.Now().UnixNano()-r.mappedAt.Load()))
+	age := r.age()
+	most := boundsOf(age)
+	words, err := memseg.ReadPartitionStats(r.control, age)
 	for i := 0; err == nil && i < r.layout.Subpartitions; i++ {
 		var queue memseg.QueueStats
 		queue, err = memseg.ReadQueueStats(r.control, &r.layout, i)
-		now.bytes += queue.Bytes
-		now.buffers += queue.Buffers
+		now.bytes += min(queue.Bytes, most.bytes)
+		now.buffers += min(queue.Buffers, most.events)
 	}
 	if err != nil {
 		return r.last
@@ -326,14 +374,21 @@ func (r *hostedRegion) readStats() regionStats {
 	if !words.Waiting || r.session.Load() != nil { // the dead wait for nothing
 		now.backPressuredNs = uint64(words.BackPressured)
 	}
-	r.last = now.notBefore(r.last)
+	r.last = r.counters.take(now, age)
 	return r.last
+}
+
+// age is how long the producer has been there.
+func (r *hostedRegion) age() time.Duration {
+	return time.Duration(r.server.config.Now().UnixNano() - r.mappedAt.Load())
 }
 
 // readStats looks at the counters of the gate.
 func (g *hostedGate) readStats() (wakeUps uint64, idle time.Duration, err error) {
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read gate", &err)
 	words := memseg.NewGateWords(g.words)
-	idle, _ = memseg.ReadStopwatch(words.IdleNs, g.session.server.config.Now().Sub(g.created))
-	return words.WakeUps.Load(), idle, nil
+	age := g.session.server.config.Now().Sub(g.created)
+	idle, _ = memseg.ReadStopwatch(words.IdleNs, age)
+	g.counters.take(words.WakeUps.Load(), uint64(idle), age)
+	return g.counters.wakeUps.counted, time.Duration(g.counters.idleNs.counted), nil
 }

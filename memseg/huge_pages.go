@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,4 +57,24 @@ func (m *Memfd) Collapse(offset int64) error {
 		return fmt.Errorf("use a huge page for %q at %d: %w", m.name, offset, shortage(err))
 	}
 	return nil
+}
+
+// GivesHugePages reports whether the kernel is set to back shared objects with
+// pages that are larger than asked for, so that more of an object can be backed
+// than was committed or touched.
+func GivesHugePages() bool {
+	const dir = "/sys/kernel/mm/transparent_hugepage/"
+	settings, _ := filepath.Glob(dir + "hugepages-*/shmem_enabled")
+	for _, path := range append(settings, dir+"shmem_enabled") {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		for _, setting := range []string{"[always]", "[within_size]", "[force]"} {
+			if strings.Contains(string(b), setting) {
+				return true
+			}
+		}
+	}
+	return false
 }

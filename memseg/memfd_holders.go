@@ -85,6 +85,15 @@ func (m *Memfd) Alone() (bool, error) {
 	return alone, nil
 }
 
+// Inode returns the number by which /proc/PID/maps shows the object.
+func (m *Memfd) Inode() (uint64, error) {
+	var st unix.Stat_t
+	if err := m.control(func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
+		return 0, fmt.Errorf("stat %q: %w", m.name, err)
+	}
+	return st.Ino, nil
+}
+
 var tellsHolders = sync.OnceValue(func() bool {
 	m, err := CreateOpenMemfd("shuffled-probe", int64(os.Getpagesize()))
 	if err != nil {

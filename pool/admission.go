@@ -102,8 +102,12 @@ func (p *NetworkBufferPool) newGrant(spec GrantSpec, listener GrantListener, adm
 
 // insufficient says why a grant is not admitted. The caller holds the lock.
 func (p *NetworkBufferPool) insufficient(spec GrantSpec) error {
-	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (-memory, -segment-size), %d are in use and %d more reserved for partitions that require them",
-		ErrInsufficientBuffers, spec.Required, p.lendable(), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.claimed)
+	held := ""
+	if p.withheld > 0 {
+		held = fmt.Sprintf("; the memory of %d is held without a grant", p.withheld)
+	}
+	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (-memory, -segment-size), %d are in use and %d more reserved for partitions that require them%s",
+		ErrInsufficientBuffers, spec.Required, p.lendable(), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.claimed, held)
 }
 
 // GiveUp ends the wait of a grant to be admitted: the grant is destroyed, and the
@@ -140,13 +144,13 @@ func (p *NetworkBufferPool) admit() {
 		next = e.Next()
 		g := e.Value.(*Grant)
 		switch n := g.spec.Required; {
-		case n <= p.free-p.reserved-claimed:
+		case n <= p.free-p.reserved-claimed-p.withheld:
 			p.admissions.remove(g)
 			p.promise(g)
 			p.changes++
 			g.admittedNews = true
 			p.announce(g)
-		case n <= p.total-p.required-p.lingering-claimed:
+		case n <= p.total-p.required-p.lingering-claimed-p.withheld:
 			p.admissions.setClaim(g, true)
 			claimed += n
 		default:

@@ -31,6 +31,7 @@ type NetworkBufferPool struct {
 	free      int      // segments that no grant holds
 	required  int      // what is promised: sum of Required over grants
 	reserved  int      // what of it is still to be handed out: sum of Grant.unmet
+	withheld  int      // held by somebody without a grant
 	lingering int      // segments that destroyed grants hold
 	live      int      // grants that were admitted and not destroyed
 	grants    []*Grant // in the order of their admission; destroyed ones stay for a while
@@ -56,6 +57,7 @@ type NetworkStats struct {
 	Reserved  int // segments among them that grants require and do not hold yet
 	Used      int // segments that grants hold, destroyed ones included
 	Required  int // segments promised to grants; never more than Total
+	Withheld  int // segments whose worth of memory somebody holds without a grant
 	Grants    int // grants that were not destroyed
 	Waiting   int // grants that wait to be admitted
 }
@@ -112,6 +114,7 @@ func (p *NetworkBufferPool) Stats() NetworkStats {
 		Reserved:  p.reserved,
 		Used:      p.total - p.free,
 		Required:  p.required,
+		Withheld:  p.withheld,
 		Grants:    p.live,
 		Waiting:   p.admissions.Len(),
 	}
@@ -182,10 +185,10 @@ func (p *NetworkBufferPool) move(g *Grant, n int) {
 }
 
 // lendable returns how many segments are free beyond what is reserved for those
-// who require it and what is kept for grants that are about to be admitted. The
-// caller holds the lock.
+// who require it, what is kept for grants that are about to be admitted, and what
+// somebody has without a grant. The caller holds the lock.
 func (p *NetworkBufferPool) lendable() int {
-	return max(0, p.free-p.reserved-p.admissions.claimed)
+	return max(0, p.free-p.reserved-p.admissions.claimed-p.withheld)
 }
 
 // takeable returns how many of n segments the grant may have now: all that it

@@ -54,7 +54,7 @@ func (p *NetworkBufferPool) Settle() {
 // surplus is what no grant requires, neither an admitted one nor one that is about to
 // be, and what destroyed ones have not kept. The caller holds the lock.
 func (p *NetworkBufferPool) surplus() int {
-	return max(0, p.total-p.required-p.lingering-p.admissions.claimed)
+	return max(0, p.total-p.required-p.lingering-p.admissions.claimed-p.withheld)
 }
 
 // sizeNewcomer gives a grant about the size that setting all sizes would. The caller

@@ -64,3 +64,37 @@ func (s *SegmentSet) Return(segments []int) error {
 	}
 	return nil
 }
+
+// EachFree calls f for each run of segments that are not handed out, first to
+// last, until it returns false.
+func (s *SegmentSet) EachFree(f func(first, last int) bool) {
+	isFree := func(i int) bool { return s.taken[i/64]&(1<<(i%64)) == 0 }
+	for i := 0; i < s.segments; {
+		if i%64 == 0 && s.taken[i/64] == ^uint64(0) {
+			i += 64
+			continue
+		}
+		if !isFree(i) {
+			i++
+			continue
+		}
+		first := i
+		for i < s.segments && isFree(i) {
+			i++
+		}
+		if !f(first, i-1) {
+			return
+		}
+	}
+}
+
+// EachTaken calls f for each segment that is handed out, by rising number.
+func (s *SegmentSet) EachTaken(f func(segment int)) {
+	for w, word := range s.taken {
+		for ; word != 0; word &= word - 1 {
+			if i := w*64 + bits.TrailingZeros64(word); i < s.segments {
+				f(i)
+			}
+		}
+	}
+}

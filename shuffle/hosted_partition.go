@@ -22,9 +22,11 @@ type PartitionHost interface {
 	// Ended tells the producer that its partition has ended without its doing.
 	Ended(err error)
 	// Drop gives the memory back. It is called once, after everything else, when
-	// nobody reads the partition any more. producerMaps says that the producer
-	// may still have it mapped; it has finished writing then.
-	Drop(producerMaps bool)
+	// nobody is attached to the partition any more and its producer has finished
+	// writing. readerMaps says that somebody may be reading nevertheless: a consumer
+	// that vanished without giving its subpartition up, or all that were there when
+	// the manager was closed.
+	Drop(readerMaps bool)
 }
 
 // A HostedPartition is the daemon's view of a partition:
@@ -324,10 +326,10 @@ func (p *HostedPartition) dropIfUnused() {
 	if !p.state.hasEnded() || p.dropped || p.attached > 0 || !p.producerGone && !harmless {
 		return
 	}
-	p.drop(!p.producerGone)
+	p.drop(p.abandoned)
 }
 
-func (p *HostedPartition) drop(producerMaps bool) {
+func (p *HostedPartition) drop(readerMaps bool) {
 	p.dropped = true
 	m := p.manager
 	delete(m.all, p)
@@ -341,7 +343,7 @@ func (p *HostedPartition) drop(producerMaps bool) {
 	if len(m.all) == 0 {
 		close(m.empty)
 	}
-	m.tell(func() { p.host.Drop(producerMaps) })
+	m.tell(func() { p.host.Drop(readerMaps) })
 }
 
 // info returns what the registry knows of the partition; the host knows the

@@ -1,6 +1,9 @@
 package shuffle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // PartitionState is where a partition stands in its life, as the daemon sees it.
 type PartitionState uint8
@@ -66,6 +69,15 @@ type PartitionInfo struct {
 	// SegmentsHeld is how many it has.
 	PoolRequired, PoolMax, PoolSize, SegmentsHeld int
 
+	// HeldBytes is the memory of those.
+	HeldBytes int64
+	// Readers is how many consumers still have a partition that has ended. Keeper is
+	// the one of them that has released nothing for the longest time, StillSince
+	// since when.
+	Readers    int
+	Keeper     Principal
+	StillSince time.Time
+
 	// BytesOut and BuffersOut count what was written for each subpartition, as
 	// far as buffers are finished. While a buffer is open, BytesOut may be one
 	// byte short for each subpartition. Records is the producer's own count.
@@ -77,6 +89,11 @@ type PartitionInfo struct {
 
 	// SubpartitionInfo is filled in by Inspect only.
 	SubpartitionInfo []SubpartitionInfo
+}
+
+// HasEnded reports whether State is one of the ends.
+func (i *PartitionInfo) HasEnded() bool {
+	return slices.Contains(partitionStates[PartitionConsumed:], i.State)
 }
 
 // SubpartitionInfo is what operators see of a subpartition.

@@ -183,7 +183,7 @@ func TestAConsumerPassesOverOlderAttempts(t *testing.T) {
 	first.ProducerClosed("killed")
 	r.claim(from(2, 1), time.Minute, fakeConsumer{r, "after it is lost"})
 	r.claim(from(0, 2), time.Minute, fakeConsumer{r, "of any"})
-	require.Equal(t, []string{"first: drop, producer maps false", "of any: lost"}, r.heard())
+	require.Equal(t, []string{"first: drop, reader maps false", "of any: lost"}, r.heard())
 	third := r.register("third", attempt(3))
 	require.NoError(t, third.Mapped())
 	require.Equal(t, []string{"third: attach while it is there to 0", "third: attach after it is lost to 1"}, r.heard())
@@ -246,7 +246,7 @@ func TestACreationThatIsTakenBackLeavesNoTraceUnlessSomebodyHasReadIt(t *testing
 	p.Undone()
 	p.Undone()
 	p.ProducerClosed("closed")
-	require.Equal(t, []string{"p: drop, producer maps false"}, r.heard())
+	require.Equal(t, []string{"p: drop, reader maps false"}, r.heard())
 	q := r.register("q", testSpec(1)) // the same attempt
 	require.NoError(t, q.Mapped())
 	r.ask("a", 0)

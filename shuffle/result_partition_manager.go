@@ -333,7 +333,7 @@ func (m *ResultPartitionManager) Close() {
 	for p := range m.all {
 		p.state = PartitionReleased
 		p.failure = fmt.Errorf("partition %s: partition manager %w", p.spec.Label(), ErrClosed)
-		p.drop(false)
+		p.drop(true)
 	}
 	clear(m.partitions)
 }

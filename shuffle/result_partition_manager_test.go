@@ -67,7 +67,7 @@ func (h fakeHost) ConsumerDetached(subpartition int, consumed bool, reason strin
 	h.registry.note("%s: detach %d, consumed %v", h.name, subpartition, consumed)
 }
 func (h fakeHost) Ended(err error) { h.registry.note("%s: ended, %s", h.name, sentinelName(err)) }
-func (h fakeHost) Drop(maps bool)  { h.registry.note("%s: drop, producer maps %v", h.name, maps) }
+func (h fakeHost) Drop(maps bool)  { h.registry.note("%s: drop, reader maps %v", h.name, maps) }
 
 type fakeConsumer struct {
 	registry *registry
@@ -137,10 +137,10 @@ func TestPartitionIsReleasedOnceConsumedAndFinished(t *testing.T) {
 		if !finishFirst {
 			require.Equal(t, []string{"p: detach 0, consumed true", "p: detach 1, consumed true"}, r.heard())
 			require.NoError(t, p.Finished())
-			require.Equal(t, []string{"p: ended, released", "p: drop, producer maps true"}, r.heard())
+			require.Equal(t, []string{"p: ended, released", "p: drop, reader maps false"}, r.heard())
 		} else {
 			require.Equal(t, []string{
-				"p: detach 0, consumed true", "p: detach 1, consumed true", "p: ended, released", "p: drop, producer maps true",
+				"p: detach 0, consumed true", "p: detach 1, consumed true", "p: ended, released", "p: drop, reader maps false",
 			}, r.heard())
 		}
 		p.ProducerClosed("closed")
@@ -173,7 +173,7 @@ func TestMemoryOfAnEndedPartitionIsHeldForItsReadersAndItsProducer(t *testing.T)
 			a.Close(false)
 			p.ProducerClosed("closed")
 			p.ProducerClosed("closed again")
-			require.Equal(t, []string{"p: drop, producer maps false"}, r.heard())
+			require.Equal(t, []string{"p: drop, reader maps false"}, r.heard())
 			require.Empty(t, r.Rows())
 			require.Error(t, p.Finished())
 		})
@@ -190,7 +190,7 @@ func TestFinishedPartitionIsHeldWhileItsProducerMapsItIfAsked(t *testing.T) {
 	a.Close(true)
 	require.Equal(t, []string{"p: attach a to 0", "p: detach 0, consumed true", "p: ended, released"}, r.heard())
 	p.ProducerClosed("closed")
-	require.Equal(t, []string{"p: drop, producer maps false"}, r.heard())
+	require.Equal(t, []string{"p: drop, reader maps false"}, r.heard())
 }
 
 func TestConsumerThatVanishedMayStillMapThePartition(t *testing.T) {
@@ -203,7 +203,7 @@ func TestConsumerThatVanishedMayStillMapThePartition(t *testing.T) {
 	require.Equal(t, []string{"p: attach a to 0", "p: detach 0, consumed false", "p: ended, released"}, r.heard(),
 		"given up counts as consumed, but the memory stays until the producer has left")
 	p.ProducerClosed("closed")
-	require.Equal(t, []string{"p: drop, producer maps false"}, r.heard())
+	require.Equal(t, []string{"p: drop, reader maps true"}, r.heard())
 }
 
 func TestSubpartitionIsConsumedOnce(t *testing.T) {
@@ -247,7 +247,7 @@ func TestPartitionThatWasNeverMappedLeavesNoTraceWhenReleased(t *testing.T) {
 	p := r.register("first", testSpec(1))
 	p.Released("its caller has gone")
 	p.ProducerClosed("closed")
-	require.Equal(t, []string{"first: drop, producer maps false"}, r.heard())
+	require.Equal(t, []string{"first: drop, reader maps false"}, r.heard())
 	again := r.register("again", testSpec(1)) // the same attempt
 	require.NoError(t, again.Mapped())
 	require.Equal(t, []string{"again: attach waits to 0"}, r.heard())
@@ -257,7 +257,7 @@ func TestProducerLostBeforeItMappedIsToldToThoseWhoWait(t *testing.T) {
 	r := newRegistry(t, 10)
 	r.ask("waits", 0)
 	r.register("p", testSpec(1)).ProducerClosed("killed")
-	require.ElementsMatch(t, []string{"waits: lost", "p: drop, producer maps false"}, r.heard())
+	require.ElementsMatch(t, []string{"waits: lost", "p: drop, reader maps false"}, r.heard())
 }
 
 func TestAttemptsAreFenced(t *testing.T) {
@@ -308,7 +308,7 @@ func TestFinishedPartitionExpiresWhileNobodyReadsIt(t *testing.T) {
 	r.pass(59 * time.Second)
 	require.Equal(t, []string{"p: detach 0, consumed true"}, r.heard())
 	r.pass(time.Second)
-	require.Equal(t, []string{"p: ended, expired", "p: drop, producer maps false"}, r.heard())
+	require.Equal(t, []string{"p: ended, expired", "p: drop, reader maps false"}, r.heard())
 	r.ask("late", 1)
 	require.Equal(t, []string{"late: expired"}, r.heard())
 }
@@ -419,7 +419,7 @@ func TestClosedManagerRefusesAndTellsNobody(t *testing.T) {
 	r.heard()
 	r.ResultPartitionManager.Close()
 	r.ResultPartitionManager.Close()
-	require.Equal(t, []string{"p: drop, producer maps false"}, r.heard())
+	require.Equal(t, []string{"p: drop, reader maps true"}, r.heard())
 	a.Close(true)
 	waits.Close(false)
 	p.ProducerClosed("closed")

@@ -41,14 +41,30 @@ func runList(p process) error {
 // it may hold spaces.
 func writePartitionTable(w io.Writer, partitions []shuffle.PartitionInfo) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tATTEMPT\tTYPE\tSTATE\tSUBPARTITIONS\tSEGMENTS\tPOOL\tBYTES\tBUFFERS\tRECORDS\tBACK-PRESSURED\tPID\tUID\tATTACHED\tNAME")
+	fmt.Fprintln(table, "ID\tATTEMPT\tTYPE\tSTATE\tSUBPARTITIONS\tSEGMENTS\tPOOL\tBYTES\tBUFFERS\tRECORDS\tBACK-PRESSURED\tPID\tUID\tATTACHED\tREADER\tSTILL\tNAME")
 	for i := range partitions {
 		p := &partitions[i]
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\n",
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
 			p.ID, p.Attempt, p.Type, p.State, p.Subpartitions, p.SegmentsHeld, p.PoolSize, p.BytesOut, p.BuffersOut, p.Records,
-			seconds(p.BackPressured), pidText(p.Producer.PID), p.Producer.UID, yesNo(p.ProducerAttached), displayName(p.Name))
+			seconds(p.BackPressured), pidText(p.Producer.PID), p.Producer.UID, yesNo(p.ProducerAttached), keeperText(p), stillText(p), displayName(p.Name))
 	}
 	return table.Flush()
+}
+
+// keeperText names the reader that keeps the memory of an ended partition.
+func keeperText(p *shuffle.PartitionInfo) string {
+	if p.Readers == 0 {
+		return "-"
+	}
+	return pidText(p.Keeper.PID)
+}
+
+// stillText says for how long that reader has released nothing.
+func stillText(p *shuffle.PartitionInfo) string {
+	if p.Readers == 0 {
+		return "-"
+	}
+	return seconds(max(0, time.Since(p.StillSince)))
 }
 
 // seconds shows a time in one unit, so that a column sorts.
@@ -72,7 +88,9 @@ Columns: ID and ATTEMPT; TYPE; STATE (created, running, finished, then consumed,
 failed, released, expired, lost or fenced); SUBPARTITIONS; SEGMENTS it has and
 POOL, how many it may have now; BYTES and BUFFERS handed over; RECORDS by the
 producer's count; BACK-PRESSURED, the time it waited for segments; PID and UID of
-the producer and whether it is ATTACHED; NAME.
+the producer and whether it is ATTACHED; for a partition that has
+ended, the pid of the READER that keeps its memory, and for how long that has stood
+STILL; NAME.
 `)
 	newOperatorOptions().settings().printHelp(w)
 	fmt.Fprint(w, `

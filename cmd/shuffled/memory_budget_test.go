@@ -138,11 +138,11 @@ func TestDaemonInASmallCgroupSurvivesTheUseOfAllItsMemory(t *testing.T) {
 		wrote <- err
 	}()
 	eventually(t, "everything is granted", func() bool { return d.Metrics()[`shuffled_segments{state="free"}`] == 0 })
-	require.GreaterOrEqual(t, d.Metrics()[`shuffled_shm_bytes{state="backed"}`], float64(95*units.MiB))
+	require.GreaterOrEqual(t, d.Metrics()[`shuffled_shm_backed_bytes`], float64(95*units.MiB))
 	cancel()
 	require.ErrorIs(t, <-wrote, context.Canceled)
 	require.NoError(t, w.Close())
-	eventually(t, "everything is given back", func() bool { return d.Metrics()[`shuffled_shm_bytes{state="backed"}`] == 0 })
+	eventually(t, "everything is given back", func() bool { return d.Metrics()[`shuffled_shm_backed_bytes`] == 0 })
 	require.NoError(t, c.Close())
 	d.Signal(unix.SIGTERM)
 	require.Zero(t, d.Wait())

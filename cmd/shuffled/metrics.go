@@ -97,8 +97,14 @@ var (
 	descWaiting     = describe("shuffled_creations_waiting", "Partitions whose creation waits until others have given back the segments that it requires.")
 	descSegmentSize = describe("shuffled_segment_size_bytes", "Size of a segment.")
 	descShmBytes    = describe("shuffled_shm_bytes",
-		"Shared memory: free and granted add up to -memory. control is for queues and gates beside it; "+
-			"backed is what the kernel holds for partitions, their queues included, huge how much of that lies in huge pages.", "state")
+		"Shared memory, each byte in one state. All but control add up to -memory, unless somebody has taken more than there was: free; granted to "+
+			"partitions; ended, with ended ones whose readers still have them; excess, used without having been granted; left_behind, still held of "+
+			"what was given up; earlier_daemon, held by the workers of a daemon before this one. control is for queues and gates, beside -memory.", "state")
+	descBacked      = describe("shuffled_shm_backed_bytes", "What the kernel holds for partitions, their queues included.")
+	descHuge        = describe("shuffled_shm_huge_page_bytes", "How much of shuffled_shm_backed_bytes lies in huge pages.")
+	descTaken       = describe("shuffled_shm_ungranted_bytes_total", "Memory found in use that had not been granted; it is taken away where the kernel lets it go.")
+	descLeft        = describe("shuffled_left_behind_objects", "Partitions and gates that were given up and that somebody still has mapped or open.")
+	descLimit       = describe("shuffled_limit", "What the daemon limits, by the name of the flag; bytes for memory and sizes.", "limit")
 	descConnections = describe("shuffled_connections", "Clients connected.")
 	descGates       = describe("shuffled_gates", "Input gates open.")
 	descDraining    = describe("shuffled_draining", "1 while the daemon takes nothing new because it is stopping.")
@@ -129,7 +135,8 @@ const protocolReason = "protocol"
 // Describe implements prometheus.Collector.
 func (c snapshotCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descConnections, descGates, descDraining, descCreated, descBytes,
+		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descBacked, descHuge, descTaken, descLeft, descLimit,
+		descConnections, descGates, descDraining, descCreated, descBytes,
 		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descFailed, descProtocol,
 	} {
 		descs <- d
@@ -167,11 +174,17 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descSegments, float64(s.Pool.Reserved), "reserved")
 	gauge(descWaiting, float64(s.Pool.Waiting))
 	gauge(descSegmentSize, size)
-	gauge(descShmBytes, float64(s.Pool.Available)*size, "free")
-	gauge(descShmBytes, float64(s.Pool.Used)*size, "granted")
+	gauge(descShmBytes, float64(s.Memory.Free), "free")
+	gauge(descShmBytes, float64(s.Memory.Granted), "granted")
+	gauge(descShmBytes, float64(s.Memory.Ended), "ended")
+	gauge(descShmBytes, float64(s.Memory.Excess), "excess")
+	gauge(descShmBytes, float64(s.Memory.LeftBehind), "left_behind")
+	gauge(descShmBytes, float64(s.Memory.Earlier), "earlier_daemon")
 	gauge(descShmBytes, float64(s.ControlBytes), "control")
-	gauge(descShmBytes, float64(s.BackedBytes), "backed")
-	gauge(descShmBytes, float64(s.HugePageBytes), "huge")
+	gauge(descBacked, float64(s.BackedBytes))
+	gauge(descHuge, float64(s.HugePageBytes))
+	gauge(descLeft, float64(s.Memory.LeftBehindObjects))
+	collectLimits(gauge, &s)
 	gauge(descConnections, float64(s.Connections))
 	gauge(descGates, float64(s.Gates))
 	gauge(descDraining, oneIf(s.Draining))
@@ -185,6 +198,7 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	counter(descWakeUps, float64(s.Totals.ProducerWakeUps), "producer")
 	counter(descWakeUps, float64(s.Totals.ConsumerWakeUps), "consumer")
 	counter(descCommit, float64(s.Totals.CommitFailures))
+	counter(descTaken, float64(s.Totals.UngrantedBytes))
 	for _, reason := range ipc.RejectReasons() {
 		n := float64(s.Rejects[reason])
 		switch {

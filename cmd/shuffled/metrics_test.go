@@ -69,6 +69,17 @@ func exchange(t *testing.T, d *daemontest.Daemon, spec shuffle.PartitionSpec, re
 	return counters
 }
 
+// requireStatesAddUp checks that each byte of the budget is in one state.
+func requireStatesAddUp(t *testing.T, metrics map[string]float64) {
+	t.Helper()
+	sum := 0.0
+	for _, state := range []string{"free", "granted", "ended", "excess", "left_behind", "earlier_daemon"} {
+		require.Contains(t, metrics, `shuffled_shm_bytes{state="`+state+`"}`)
+		sum += metrics[`shuffled_shm_bytes{state="`+state+`"}`]
+	}
+	require.Equal(t, 64.0*(1<<20), sum)
+}
+
 func TestMetricsCountWhatClientsCount(t *testing.T) {
 	d := start(t)
 	const records, size, subpartitions = 50_000, 100, 2
@@ -87,13 +98,20 @@ func TestMetricsCountWhatClientsCount(t *testing.T) {
 	require.Contains(t, during, `shuffled_segments{state="reserved"}`)
 	require.Zero(t, during["shuffled_creations_waiting"])
 	require.Positive(t, during[`shuffled_shm_bytes{state="control"}`])
-	require.Positive(t, during[`shuffled_shm_bytes{state="backed"}`])
-	require.Contains(t, during, `shuffled_shm_bytes{state="huge"}`)
+	require.Positive(t, during["shuffled_shm_backed_bytes"])
+	require.Contains(t, during, "shuffled_shm_huge_page_bytes")
 	require.Equal(t, 2048.0, during[`shuffled_segments{state="granted"}`]+during[`shuffled_segments{state="free"}`])
-	require.Equal(t, 64.0*(1<<20), during[`shuffled_shm_bytes{state="granted"}`]+during[`shuffled_shm_bytes{state="free"}`])
+	requireStatesAddUp(t, during)
+	require.Equal(t, 64.0*(1<<20), during[`shuffled_limit{limit="memory"}`])
+	require.Equal(t, 100_000.0, during[`shuffled_limit{limit="max-partitions"}`])
 
-	// What has ended stays counted, to the byte.
-	after := d.Metrics()
+	// What has ended stays counted, to the byte, once nobody maps it any more.
+	var after map[string]float64
+	eventually(t, "everything is given back", func() bool {
+		after = d.Metrics()
+		return after["shuffled_left_behind_objects"] == 0 && after[running]+after[finished] == 0
+	})
+	requireStatesAddUp(t, after)
 	require.Equal(t, float64(counters.Bytes), after["shuffled_bytes_total"])
 	require.Equal(t, float64(counters.Buffers), after["shuffled_buffers_total"])
 	require.Equal(t, float64(counters.Records), after["shuffled_records_total"])
@@ -102,7 +120,7 @@ func TestMetricsCountWhatClientsCount(t *testing.T) {
 	require.Equal(t, float64(subpartitions), after["shuffled_attach_seconds_count"])
 	require.Zero(t, after[running]+after[finished])
 	require.Zero(t, after[`shuffled_shm_bytes{state="control"}`])
-	require.Zero(t, after[`shuffled_shm_bytes{state="backed"}`])
+	require.Zero(t, after["shuffled_shm_backed_bytes"])
 	require.Zero(t, after["shuffled_protocol_errors_total"])
 	require.Equal(t, 1.0, after[`shuffled_build_info{goversion="`+goVersion(t, after)+`",version="`+programVersion()+`"}`])
 	require.Positive(t, after["go_goroutines"])

@@ -41,7 +41,7 @@ func operate(t *testing.T, d *daemontest.Daemon, args ...string) (stdout string)
 func TestListWithoutPartitions(t *testing.T) {
 	d := start(t)
 	require.Equal(t, "[]\n", operate(t, d, "list", "-o", "json"))
-	require.Equal(t, "ID  ATTEMPT  TYPE  STATE  SUBPARTITIONS  SEGMENTS  POOL  BYTES  BUFFERS  RECORDS  BACK-PRESSURED  PID  UID  ATTACHED  NAME\n",
+	require.Equal(t, "ID  ATTEMPT  TYPE  STATE  SUBPARTITIONS  SEGMENTS  POOL  BYTES  BUFFERS  RECORDS  BACK-PRESSURED  PID  UID  ATTACHED  READER  STILL  NAME\n",
 		operate(t, d, "list"))
 }
 
@@ -75,7 +75,7 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	require.Equal(t, partitionJSON{
 		ID: id.String(), Name: "job 1\x1b[2J", Attempt: 3, Type: "PIPELINED_BOUNDED", State: "finished", Created: row.Created,
 		Subpartitions: 2, Producer: me, ProducerAttached: true, PoolRequired: 3, PoolSize: row.PoolSize, PoolMax: most,
-		SegmentsHeld: row.SegmentsHeld, Bytes: 8 + 7, Buffers: 2, Records: 2,
+		SegmentsHeld: row.SegmentsHeld, HeldBytes: int64(row.SegmentsHeld) * pool.DefaultSegmentSize, Bytes: 8 + 7, Buffers: 2, Records: 2,
 		BackPressuredSec: row.BackPressuredSec, ProducerWakeUps: row.ProducerWakeUps,
 	}, row)
 	require.Positive(t, row.SegmentsHeld)
@@ -93,7 +93,7 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	lines := strings.Split(operate(t, d, "list"), "\n")
 	require.Len(t, lines, 3)
 	pid, uid := strconv.Itoa(os.Getpid()), strconv.Itoa(os.Geteuid())
-	require.Regexp(t, `^`+id.String()+` +3 +PIPELINED_BOUNDED +finished +2 +\d+ +\d+ +15 +2 +2 +\d+\.\d{3}s +`+pid+` +`+uid+` +yes +"job 1\\x1b\[2J"$`, lines[1])
+	require.Regexp(t, `^`+id.String()+` +3 +PIPELINED_BOUNDED +finished +2 +\d+ +\d+ +15 +2 +2 +\d+\.\d{3}s +`+pid+` +`+uid+` +yes +- +- +"job 1\\x1b\[2J"$`, lines[1])
 
 	text := operate(t, d, "inspect", "-o=table", id.String())
 	for _, want := range []string{

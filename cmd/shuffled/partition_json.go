@@ -28,6 +28,10 @@ type partitionJSON struct {
 	Records             uint64             `json:"records"`
 	BackPressuredSec    float64            `json:"back_pressured_seconds"`
 	ProducerWakeUps     uint64             `json:"producer_wake_ups"`
+	HeldBytes           int64              `json:"held_bytes"`
+	Readers             int                `json:"readers,omitempty"`
+	Keeper              *processJSON       `json:"keeper,omitempty"`
+	KeeperStillSec      float64            `json:"keeper_still_seconds,omitempty"`
 	SubpartitionDetails []subpartitionJSON `json:"subpartition_details,omitempty"`
 }
 
@@ -59,7 +63,11 @@ func newPartitionJSON(i *shuffle.PartitionInfo) partitionJSON {
 		Producer: newProcessJSON(i.Producer), ProducerAttached: i.ProducerAttached,
 		PoolRequired: i.PoolRequired, PoolSize: i.PoolSize, PoolMax: i.PoolMax, SegmentsHeld: i.SegmentsHeld,
 		Bytes: i.BytesOut, Buffers: i.BuffersOut, Records: i.Records,
-		BackPressuredSec: i.BackPressured.Seconds(), ProducerWakeUps: i.WakeUps,
+		BackPressuredSec: i.BackPressured.Seconds(), ProducerWakeUps: i.WakeUps, HeldBytes: i.HeldBytes,
+	}
+	if i.Readers > 0 {
+		keeper := newProcessJSON(i.Keeper)
+		j.Readers, j.Keeper, j.KeeperStillSec = i.Readers, &keeper, max(0, time.Since(i.StillSince)).Seconds()
 	}
 	if !i.Ended.IsZero() {
 		j.Ended = new(i.Ended.UTC())

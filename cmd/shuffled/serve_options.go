@@ -96,7 +96,7 @@ func (o *serveOptions) settings() settings {
 				units.FormatSize(int64(pool.DefaultFloatingBytes(1))), units.FormatSize(int64(pool.DefaultFloatingBytes(2))))},
 		{name: "isolation", group: "Memory", arg: "MODE", value: choiceValue{&o.isolation, []string{"default", "strict"}},
 			help: "default: the memory of a partition is given back in parts. strict: a partition is sealed so that nobody but its " +
-				"producer can ever map it for writing; its memory is given back as a whole only, so that more than -memory may be held."},
+				"producer can ever map it for writing; its memory is given back as a whole only, and stays the partition's until then."},
 		{name: "huge-pages", group: "Memory", arg: "MODE", value: choiceValue{&o.hugePages, []string{"auto", "never"}},
 			help: "auto: the memory of a partition that moves more than 1GiB a second is put into huge pages, if the kernel has some to " +
 				"give (Linux 6.1), whatever shmem_enabled says but for deny. never: it stays as it is."},
@@ -157,6 +157,7 @@ func (o *serveOptions) config() ipc.Config {
 	if o.admissionTimeout == 0 {
 		c.AdmissionTimeout = -1
 	}
+	c.Instance = instanceName(o.socket)
 	if o.isolation == "strict" {
 		c.Isolation = ipc.StrictIsolation
 	}

@@ -22,7 +22,7 @@ func look(d *daemontest.Daemon) baseline {
 		case strings.HasPrefix(name, "shuffled_partitions{"):
 			b["partitions"] += value
 		case name == `shuffled_segments{state="granted"}`, name == `shuffled_segments{state="promised"}`,
-			name == `shuffled_shm_bytes{state="control"}`, name == `shuffled_shm_bytes{state="backed"}`,
+			name == `shuffled_shm_bytes{state="control"}`, name == `shuffled_shm_backed_bytes`,
 			name == "shuffled_connections", name == "shuffled_gates", name == "go_goroutines":
 			b[name] = value
 		}

@@ -2811,8 +2811,17 @@ type PartitionInfo struct {
 	WakeUps          uint64              `protobuf:"varint,21,opt,name=wake_ups,json=wakeUps,proto3" json:"wake_ups,omitempty"`
 	ProducerGid      uint32              `protobuf:"varint,22,opt,name=producer_gid,json=producerGid,proto3" json:"producer_gid,omitempty"`
 	EndedUnixNano    int64               `protobuf:"varint,23,opt,name=ended_unix_nano,json=endedUnixNano,proto3" json:"ended_unix_nano,omitempty"` // 0 while it has not
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The memory that the partition has, beside its queues, in bytes.
+	HeldBytes uint64 `protobuf:"varint,40,opt,name=held_bytes,json=heldBytes,proto3" json:"held_bytes,omitempty"`
+	// Of a partition that has ended: how many consumers still have it, the one of
+	// them that has released nothing for the longest time, and since when.
+	Readers            uint32 `protobuf:"varint,41,opt,name=readers,proto3" json:"readers,omitempty"`
+	KeeperPid          uint32 `protobuf:"varint,42,opt,name=keeper_pid,json=keeperPid,proto3" json:"keeper_pid,omitempty"`
+	KeeperUid          uint32 `protobuf:"varint,43,opt,name=keeper_uid,json=keeperUid,proto3" json:"keeper_uid,omitempty"`
+	KeeperGid          uint32 `protobuf:"varint,44,opt,name=keeper_gid,json=keeperGid,proto3" json:"keeper_gid,omitempty"`
+	StillSinceUnixNano int64  `protobuf:"varint,45,opt,name=still_since_unix_nano,json=stillSinceUnixNano,proto3" json:"still_since_unix_nano,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *PartitionInfo) Reset() {
@@ -3002,6 +3011,48 @@ func (x *PartitionInfo) GetProducerGid() uint32 {
 func (x *PartitionInfo) GetEndedUnixNano() int64 {
 	if x != nil {
 		return x.EndedUnixNano
+	}
+	return 0
+}
+
+func (x *PartitionInfo) GetHeldBytes() uint64 {
+	if x != nil {
+		return x.HeldBytes
+	}
+	return 0
+}
+
+func (x *PartitionInfo) GetReaders() uint32 {
+	if x != nil {
+		return x.Readers
+	}
+	return 0
+}
+
+func (x *PartitionInfo) GetKeeperPid() uint32 {
+	if x != nil {
+		return x.KeeperPid
+	}
+	return 0
+}
+
+func (x *PartitionInfo) GetKeeperUid() uint32 {
+	if x != nil {
+		return x.KeeperUid
+	}
+	return 0
+}
+
+func (x *PartitionInfo) GetKeeperGid() uint32 {
+	if x != nil {
+		return x.KeeperGid
+	}
+	return 0
+}
+
+func (x *PartitionInfo) GetStillSinceUnixNano() int64 {
+	if x != nil {
+		return x.StillSinceUnixNano
 	}
 	return 0
 }
@@ -3335,7 +3386,7 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\vNextAttempt\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\",\n" +
 	"\x10NextAttemptReply\x12\x18\n" +
-	"\aattempt\x18\x01 \x01(\rR\aattempt\"\xa9\x06\n" +
+	"\aattempt\x18\x01 \x01(\rR\aattempt\"\xf2\a\n" +
 	"\rPartitionInfo\x12!\n" +
 	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x12\n" +
@@ -3361,7 +3412,17 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\arecords\x18\x14 \x01(\x04R\arecords\x12\x19\n" +
 	"\bwake_ups\x18\x15 \x01(\x04R\awakeUps\x12!\n" +
 	"\fproducer_gid\x18\x16 \x01(\rR\vproducerGid\x12&\n" +
-	"\x0fended_unix_nano\x18\x17 \x01(\x03R\rendedUnixNano\"\xcf\x02\n" +
+	"\x0fended_unix_nano\x18\x17 \x01(\x03R\rendedUnixNano\x12\x1d\n" +
+	"\n" +
+	"held_bytes\x18( \x01(\x04R\theldBytes\x12\x18\n" +
+	"\areaders\x18) \x01(\rR\areaders\x12\x1d\n" +
+	"\n" +
+	"keeper_pid\x18* \x01(\rR\tkeeperPid\x12\x1d\n" +
+	"\n" +
+	"keeper_uid\x18+ \x01(\rR\tkeeperUid\x12\x1d\n" +
+	"\n" +
+	"keeper_gid\x18, \x01(\rR\tkeeperGid\x121\n" +
+	"\x15still_since_unix_nano\x18- \x01(\x03R\x12stillSinceUnixNano\"\xcf\x02\n" +
 	"\x10SubpartitionInfo\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +

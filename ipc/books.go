@@ -1,0 +1,231 @@
+package ipc
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// sweepStep regions are looked at in one go, with stepPause in between: 20,000 a
+	// second, which takes a few hundredths of a core.
+	sweepStep = 500
+	stepPause = 25 * time.Millisecond
+	// hotPause is how often that is looked at whose user takes memory that he was not
+	// given, hotLooks for how long after the last time.
+	hotPause = 20 * time.Millisecond
+	hotLooks = 50
+)
+
+// The books know what memory the kernel holds for clients beyond what they were
+// granted: what they brought into a region by touching it, what was left behind
+// by partitions that were given up, and what the workers of an earlier daemon
+// still have. It is taken off what the pool may lend, and away from them where
+// that is possible.
+type books struct {
+	server *Server
+	wake   chan struct{} // has an element if there is something new to look at
+
+	mu     sync.Mutex
+	closed bool
+	left   map[*leftBehind]struct{}
+	totals bookTotals
+	// warned is when a warning was logged last.
+	warned time.Time
+}
+
+// bookTotals are bytes.
+type bookTotals struct {
+	excess  int64  // in regions, beyond what was granted, as of the last looks
+	left    int64  // brought back into what was left behind
+	earlier int64  // held of an earlier daemon's
+	taken   uint64 // ever found beyond what was granted
+}
+
+func (b *books) init(s *Server) {
+	b.server, b.wake, b.left = s, make(chan struct{}, 1), make(map[*leftBehind]struct{})
+}
+
+// keep adds a leftBehind, unless the server is closed.
+func (b *books) keep(l *leftBehind) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.left[l] = struct{}{}
+	select {
+	case b.wake <- struct{}{}:
+	default: // it is about to look
+	}
+	return true
+}
+
+// close gives up everything. Nothing is left behind after it.
+func (b *books) close() {
+	b.mu.Lock()
+	b.closed = true
+	left := b.left
+	b.left = nil
+	b.mu.Unlock()
+	for l := range left {
+		b.abandon(l)
+	}
+}
+
+// book changes totals, and with them what the pool may lend. No lock is held.
+func (b *books) book(change func(t *bookTotals)) {
+	b.mu.Lock()
+	change(&b.totals)
+	t := b.totals
+	b.mu.Unlock()
+	size := int64(b.server.config.SegmentSize)
+	// Calls may overtake each other: the last one tells of the last change.
+	b.server.pool.SetWithheld(int((t.excess + t.left + t.earlier + size - 1) / size))
+}
+
+// A leftStats is what the books have of things left behind.
+type leftStats struct {
+	objects  int
+	segments int // that are still charged to their grants
+	backed   int64
+}
+
+func (b *books) stats() (t bookTotals, l leftStats) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for left := range b.left {
+		l.objects++
+		l.segments += int(left.charged.Load())
+		l.backed += left.backed.Load()
+	}
+	return b.totals, l
+}
+
+// warn logs that somebody used memory which he was not given, not too often.
+func (b *books) warn(text string, args ...any) {
+	b.mu.Lock()
+	silent := time.Since(b.warned) < time.Second
+	if !silent {
+		b.warned = time.Now()
+	}
+	b.mu.Unlock()
+	level := slog.LevelWarn
+	if silent {
+		level = slog.LevelDebug
+	}
+	b.server.log.Log(context.Background(), level, text, args...)
+}
+
+// A sweeper is the goroutine that looks at regions and at what was left behind.
+type sweeper struct {
+	server  *Server
+	pause   time.Duration         // between rounds
+	pending []*hostedRegion       // of this round
+	next    time.Time             // when the next round begins
+	hot     map[*hostedRegion]int // how often they are looked at again
+}
+
+// sweepMemory keeps the books until ctx ends, with a pause between two looks at all
+// regions.
+func (s *Server) sweepMemory(ctx context.Context, pause time.Duration) {
+	w := sweeper{server: s, pause: pause, hot: make(map[*hostedRegion]int)}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.books.wake:
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(w.step(time.Now()))
+	}
+}
+
+// step looks at what is due and returns how long nothing is.
+func (w *sweeper) step(now time.Time) (pause time.Duration) {
+	w.lookAtHot()
+	if len(w.pending) == 0 && !now.Before(w.next) {
+		w.pending = w.server.liveRegions()
+		w.next = now.Add(w.pause)
+		w.server.earlier.lookAgain()
+	}
+	n := min(len(w.pending), sweepStep)
+	for _, r := range w.pending[:n] {
+		if _, isHot := w.hot[r]; !isHot && w.server.lookAtRegion(r) {
+			w.hot[r] = hotLooks
+		}
+	}
+	w.pending = w.pending[n:]
+	pause = max(w.next.Sub(now), 0)
+	if len(w.pending) > 0 {
+		pause = stepPause
+	}
+	if len(w.hot) > 0 {
+		pause = min(pause, hotPause)
+	}
+	return max(min(pause, w.lookAtLeft(now)), time.Millisecond)
+}
+
+func (w *sweeper) lookAtHot() {
+	for r, looks := range w.hot {
+		switch {
+		case w.server.lookAtRegion(r):
+			w.hot[r] = hotLooks
+		case looks == 0:
+			delete(w.hot, r)
+		default:
+			w.hot[r]--
+		}
+	}
+}
+
+// lookAtLeft looks at what was left behind, and returns until when nothing is due.
+func (w *sweeper) lookAtLeft(now time.Time) (pause time.Duration) {
+	b := &w.server.books
+	b.mu.Lock()
+	var due []*leftBehind
+	pause = leftLastPause
+	for l := range b.left {
+		if wait := l.due.Sub(now); wait > 0 {
+			pause = min(pause, wait)
+		} else {
+			due = append(due, l)
+		}
+	}
+	b.mu.Unlock()
+	for _, l := range due {
+		excess, fresh, settled := b.again(l, now)
+		if settled {
+			b.mu.Lock()
+			delete(b.left, l)
+			b.mu.Unlock()
+		} else {
+			pause = min(pause, l.pause)
+		}
+		if fresh > 0 {
+			b.warn("memory of what was given up is used again, it is taken away", "object", l.name, "uid", l.uid, "pid", l.pid, "bytes", fresh)
+		}
+		if fresh > 0 || excess != l.booked {
+			b.book(func(t *bookTotals) {
+				t.left += excess - l.booked
+				t.taken += uint64(fresh)
+			})
+			l.booked = excess
+		}
+	}
+	return pause
+}
+
+// liveRegions returns the regions that are there.
+func (s *Server) liveRegions() []*hostedRegion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	regions := make([]*hostedRegion, 0, len(s.regions))
+	for _, r := range s.regions {
+		regions = append(regions, r)
+	}
+	return regions
+}

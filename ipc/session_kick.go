@@ -1,0 +1,18 @@
+package ipc
+
+import (
+	"time"
+
+	"shuffled/ipc/controlpb"
+)
+
+// kick ends a session from any goroutine: the client is told why, and what it has
+// ends as if it had left. It does not wait. Only the first reason counts.
+func (s *session) kick(reason error) {
+	if !s.kicked.CompareAndSwap(nil, &reason) {
+		return
+	}
+	s.server.statistics.reject(reason)
+	s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(reason)}})
+	_ = s.conn.socket.SetReadDeadline(time.Unix(1, 0)) // its goroutine does the rest
+}

@@ -1,0 +1,20 @@
+package shuffle
+
+// Readers returns the requests of the consumers that are attached, if the
+// partition has ended; false before. It may be called with locks held.
+func (p *HostedPartition) Readers() (readers []*SubpartitionRequest, ended bool) {
+	p.manager.mu.Lock()
+	defer p.manager.mu.Unlock()
+	if !p.state.hasEnded() {
+		return nil, false
+	}
+	for i := range p.sub {
+		if r := p.sub[i].request; r != nil {
+			readers = append(readers, r)
+		}
+	}
+	return readers, true
+}
+
+// Who returns on whose behalf the request was made.
+func (r *SubpartitionRequest) Who() Principal { return r.claim.Who }
