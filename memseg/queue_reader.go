@@ -164,3 +164,9 @@ func (q *QueueReader) BuffersPublished() uint64 { return q.buffers.Load() }
 func (q *QueueReader) CrossesWantReleased(old, new uint64) bool {
 	return crosses(q.wantReleased.Load(), old, new)
 }
+
+// WantsReleased reports whether the producer has asked to be woken and the released
+// cursor has not come so far.
+func (q *QueueReader) WantsReleased(cursor uint64) bool {
+	return !isBeyond(cursor, q.wantReleased.Load())
+}

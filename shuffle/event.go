@@ -71,13 +71,18 @@ func EncodeEvent(e Event) ([]byte, error) {
 }
 
 // DecodeEvent reads a serialised event; typ is how it was queued. Bytes after
-// the body are tolerated. What does not parse is ErrProtocol.
+// the body are tolerated. What does not parse is ErrProtocol, and so is an end that
+// was queued as something else, or something else that was queued as the end.
 func DecodeEvent(b []byte, typ memseg.DataType) (Event, error) {
 	if len(b) < 4 {
 		return nil, fmt.Errorf("incomplete event of %d bytes, want at least 4: %w", len(b), ErrProtocol)
 	}
 	body := b[4:]
-	switch code := binary.BigEndian.Uint32(b); code {
+	code := binary.BigEndian.Uint32(b)
+	if isEnd := typ == memseg.EndOfPartition; isEnd != (code == codeEndOfPartition) {
+		return nil, fmt.Errorf("event with code %d was queued as %s: %w", code, typ, ErrProtocol)
+	}
+	switch code {
 	case codeEndOfPartition:
 		return EndOfPartition{}, nil
 	case codeCustomEvent:

@@ -112,3 +112,15 @@ func FuzzDecodeEvent(f *testing.F) {
 		require.Equal(t, wire[:len(again)], again)
 	})
 }
+
+// Whoever looks at the event and whoever looks at its type come to the same end.
+func TestEndIsQueuedAsTheEndAndNothingElseIs(t *testing.T) {
+	end, err := shuffle.EncodeEvent(shuffle.EndOfPartition{})
+	require.NoError(t, err)
+	custom, err := shuffle.EncodeEvent(shuffle.CustomEvent{Name: "end"})
+	require.NoError(t, err)
+	_, err = shuffle.DecodeEvent(end, memseg.EventBuffer)
+	require.ErrorIs(t, err, shuffle.ErrProtocol)
+	_, err = shuffle.DecodeEvent(custom, memseg.EndOfPartition)
+	require.ErrorIs(t, err, shuffle.ErrProtocol)
+}

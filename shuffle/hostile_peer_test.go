@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"shuffled/internal/linktest"
 	"shuffled/memseg"
@@ -249,4 +251,94 @@ func TestHonestConsumerIsNotHarmedByAHostileOne(t *testing.T) {
 		read()
 		require.Equal(t, sent, got)
 	}
+}
+
+// Each element that was handed out keeps the memory mapped, so no number of them may
+// be taken for another.
+func TestProducerThatPublishesOverWhatIsNotReleasedEndsItsChannel(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		publish func(q *memseg.QueueWriter, i int) error
+	}{
+		{"priority events", func(q *memseg.QueueWriter, i int) error {
+			require.NoError(t, q.AcceptPriorityReleased(linktest.NearWrap+uint64(i)))
+			return q.PublishPriorityEvent(priorityEvent, make([]byte, 8))
+		}},
+		{"elements", func(q *memseg.QueueWriter, i int) error {
+			_, err := q.AcceptReleased(linktest.NearWrap+uint64(i), false, func(uint64) {})
+			require.NoError(t, err)
+			defer q.Advance(0, 1, nil)
+			return q.PublishEvent(event, make([]byte, 8))
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			unmapped := 0
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 256, SegmentSize: 16})
+			gate, err := memseg.NewGateLayout(1, 1)
+			require.NoError(t, err)
+			words := memseg.NewChannelWords(memseg.NewHeapRegion("gate", int(gate.RegionSize())), &gate, 0)
+			bell := memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1)))
+			view, err := shuffle.NewSubpartitionView(link.Region(), link.Layout, bell, 0, words, func() { unmapped++ })
+			require.NoError(t, err)
+			q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+			require.NoError(t, row.publish(q, 0))
+			first := hold(t, view)
+			var kept []*memseg.Buffer
+			for i := 1; err == nil && i <= 2*link.Layout.QueueCapacity; i++ {
+				require.NoError(t, row.publish(q, i))
+				var r shuffle.BufferAndBacklog
+				r, err = view.Poll(&memseg.Buffer{})
+				switch {
+				case err != nil:
+				case i%2 == 0:
+					kept = append(kept, r.Buffer)
+				default:
+					require.NoError(t, r.Buffer.Release())
+				}
+				if errors.Is(err, shuffle.ErrTooManyBuffersHeld) {
+					for _, b := range kept {
+						require.NoError(t, b.Release())
+					}
+					kept, err = nil, nil
+				}
+			}
+			require.ErrorIs(t, err, shuffle.ErrProtocol)
+			require.ErrorContains(t, err, "released")
+			view.Close()
+			for _, b := range kept {
+				require.NoError(t, b.Release())
+			}
+			require.Zero(t, unmapped, "the first is still held")
+			require.Len(t, first.Bytes(), 8)
+			require.NoError(t, first.Release())
+			require.Equal(t, 1, unmapped)
+		})
+	}
+}
+
+func TestReleaseSurvivesAFaultOfTheProducersMemory(t *testing.T) {
+	s := newStream(t, linktest.Mapped, 4, 16)
+	s.write(32)
+	sendEvent(t, s.p, newBarrier(priorityEvent))
+	memfd, err := memseg.CreateMemfd("foreign", int64(s.Region().Size()))
+	require.NoError(t, err)
+	region, err := memfd.Map(memseg.ReadWrite, 0)
+	require.NoError(t, err)
+	copy(region.Bytes(), s.Region().Bytes())
+	gate, err := memseg.NewGateLayout(1, 1)
+	require.NoError(t, err)
+	words := memseg.NewChannelWords(memseg.NewHeapRegion("gate", int(gate.RegionSize())), &gate, 0)
+	bell := memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1)))
+	unmapped := 0
+	view, err := shuffle.NewSubpartitionView(region, s.Layout, bell, 0, words, func() { unmapped++ })
+	require.NoError(t, err)
+	priority, buffer := hold(t, view), hold(t, view)
+	require.NoError(t, unix.Mprotect(region.Bytes(), unix.PROT_NONE))
+	require.NoError(t, buffer.Release())
+	require.NoError(t, priority.Release())
+	require.Equal(t, s.Layout.FirstOrdinal+1, words.Released.Load())
+	view.Close()
+	require.Equal(t, 1, unmapped)
+	require.NoError(t, region.Close())
+	require.NoError(t, memfd.Close())
 }

@@ -131,7 +131,18 @@ type modelPoll struct {
 	tooMany bool
 }
 
-// poll takes the next element; holdLimit is how many may be unreleased.
+// kept is how many elements were read and not released.
+func (s *modelStream) kept() int {
+	n := 0
+	for _, e := range s.elements[s.released:s.read] {
+		if e.held > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// poll takes the next element; holdLimit is how many may be kept beside it.
 func (s *modelStream) poll(holdLimit int) modelPoll {
 	if s.prioritiesRead < len(s.priorities) {
 		e := s.priorities[s.prioritiesRead]
@@ -140,7 +151,7 @@ func (s *modelStream) poll(holdLimit int) modelPoll {
 		return modelPoll{element: e, content: e.content}
 	}
 	for !s.blocked && !s.ended() && s.read < len(s.elements) {
-		if !s.reading && s.read-s.released >= holdLimit {
+		if !s.reading && s.kept() > holdLimit {
 			return modelPoll{tooMany: true}
 		}
 		s.reading = true

@@ -37,6 +37,7 @@ type SubpartitionView struct {
 	layout   memseg.PartitionLayout
 	key      uint64 // names the queue to observers
 	poolSize *memseg.Word
+	parked   *memseg.Word32
 	words    memseg.ChannelWords // ours to write
 	producer producerLink
 
@@ -47,12 +48,15 @@ type SubpartitionView struct {
 	buffers    uint64 // data buffers read to their end
 	blocked    bool
 	ended      bool
+	hasMore    bool // Take has stopped in the middle of empty buffers
+	stuck      stuckProducer
 	priorities priorityRecycler
 
 	mu       sync.Mutex // guards the rest; reading and consumed change in Poll only
 	reading  bool
 	consumed uint64 // elements read to their end
-	released uint64 // value of words.Released
+	recycled uint64 // of these, how many the user has released
+	released uint64 // value of words.Released: all before it are
 	done     []bool // ring: element is released by the user, not yet counted
 	closed   bool   // changes in Close only
 	unmapped bool
@@ -61,6 +65,10 @@ type SubpartitionView struct {
 	prioritiesHanded, prioritiesReleased uint64
 	prioritiesDone                       uint64 // bit per ordinal: released, not yet counted
 }
+
+// maxPrioritiesHanded is how many priority events can be told apart while they are
+// not released, which is more than a producer may publish.
+const maxPrioritiesHanded = 64
 
 type producerLink struct {
 	bell         *memseg.Doorbell
@@ -97,7 +105,8 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	}
 	v.priorities.view = v
 	first := l.FirstOrdinal
-	v.position, v.consumed, v.released = first, first, first
+	v.parked = part.Parked
+	v.position, v.consumed, v.recycled, v.released = first, first, first, first
 	words.Want.Store(first - 1)
 	words.PriorityReleased.Store(first)
 	words.Released.Store(first)
@@ -125,6 +134,9 @@ func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
 // While it knows of more elements than one it looks at no word that the producer
 // writes for each of them: the line of such a word goes back and forth.
 //
+// It passes over a bounded number of empty buffers: without an element, HasMore
+// says whether there may be one behind them.
+//
 // What the producer's process wrote against the layout is ErrProtocol and ends
 // the stream. ErrTooManyBuffersHeld leaves everything as it is: release buffers
 // and poll again.
@@ -132,6 +144,7 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 	if v.closed {
 		return false, v.closedError()
 	}
+	v.hasMore = false
 	if n, err := v.queue.RefreshPriority(); err != nil {
 		return false, v.protocolError(err)
 	} else if n > 0 {
@@ -145,7 +158,11 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 		// Loaded before the queue: what they promise must be there.
 		position, flushed = v.queue.Position(), v.queue.Flushed()
 	}
-	for {
+	for empty := 0; ; empty++ {
+		if empty == maxEmpties {
+			v.hasMore = true
+			return false, nil
+		}
 		ok, err := v.startHead()
 		if err != nil {
 			return false, err
@@ -184,6 +201,24 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 	}
 }
 
+// maxEmpties is how many empty buffers are passed over at a time. A producer has
+// no reason to finish any, but nothing keeps it from going on with them for ever.
+const maxEmpties = 64
+
+// HasMore reports whether the last Take has stopped between empty buffers.
+func (v *SubpartitionView) HasMore() bool { return v.hasMore }
+
+// ContinuesRecord reports whether what Take would return begins within a record.
+// Only a buffer that is read from its start can, since what is committed in an open
+// one are whole records.
+func (v *SubpartitionView) ContinuesRecord() bool {
+	if v.closed || v.reading || v.queue.Queued() == 0 && (v.queue.Refresh() != nil || v.queue.Queued() == 0) {
+		return false
+	}
+	d, err := v.queue.Peek()
+	return err == nil && d.Type.IsBuffer() && d.PartialRecordLength > 0
+}
+
 // checkAtEnd returns ErrProtocol if the producer had promised more than there is:
 // a consumer that believed it would look for it for ever.
 func (v *SubpartitionView) checkAtEnd(position, flushed uint64) error {
@@ -208,8 +243,8 @@ func (v *SubpartitionView) startHead() (bool, error) {
 	if v.queue.Queued() == 0 {
 		return false, nil
 	}
-	if held, limit := v.held(), v.maxHeld(); held >= limit {
-		return false, fmt.Errorf("%d of at most %d buffers of this channel are not released: %w", held, limit, ErrTooManyBuffersHeld)
+	if err := v.checkHeld(); err != nil {
+		return false, err
 	}
 	d, err := v.queue.Peek()
 	if err != nil {
@@ -257,8 +292,14 @@ func (v *SubpartitionView) takePriority(b *memseg.Buffer) (ok bool, err error) {
 		return false, v.protocolError(err)
 	}
 	v.mu.Lock()
-	v.prioritiesHanded++
+	kept := v.prioritiesHanded - v.prioritiesReleased
+	if kept < maxPrioritiesHanded {
+		v.prioritiesHanded++
+	}
 	v.mu.Unlock()
+	if kept >= maxPrioritiesHanded {
+		return false, v.protocolError(fmt.Errorf("priority event %d was published before %d others were released: %w", ordinal, kept, memseg.ErrCorrupt))
+	}
 	c := memseg.NewStaticBufferConsumer(v.queue.EventBytes(d), d.Type, &v.priorities, ordinal)
 	if err := c.Build(b); err != nil {
 		return false, v.protocolError(err)
@@ -378,62 +419,6 @@ func (v *SubpartitionView) Position() uint64 { return v.position }
 
 // Ended reports whether end-of-partition was read.
 func (v *SubpartitionView) Ended() bool { return v.ended }
-
-func (v *SubpartitionView) held() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return int(v.consumed - v.released)
-}
-
-func (v *SubpartitionView) maxHeld() int {
-	return maxHeld(&v.layout, int(min(v.poolSize.Load(), uint64(v.layout.Segments))))
-}
-
-// maxHeld is how many buffers the user of a consumer may keep: half of a
-// subpartition's share of the pool.
-func maxHeld(l *memseg.PartitionLayout, poolSize int) int {
-	share := min(poolSize, l.Segments) / (2 * l.Subpartitions)
-	return min(max(share, 1), l.QueueCapacity/2)
-}
-
-// Recycle counts an element as released; memseg calls it for the last reference.
-// The cursor moves past an element only after all before it.
-func (v *SubpartitionView) Recycle(ordinal uint64) {
-	v.mu.Lock()
-	mask := uint64(len(v.done) - 1)
-	v.done[ordinal&mask] = true
-	old := v.released
-	for v.released != v.consumed && v.done[v.released&mask] {
-		v.done[v.released&mask] = false
-		v.released++
-	}
-	if v.released != old {
-		v.words.Released.Store(v.released)
-		if v.queue.CrossesWantReleased(old, v.released) {
-			v.producer.ring()
-		}
-	}
-	v.unlockAndUnmap()
-}
-
-// Recycle counts a priority event as released, and those behind it that wait for
-// it.
-func (r *priorityRecycler) Recycle(ordinal uint64) {
-	v := r.view
-	v.mu.Lock()
-	v.prioritiesDone |= 1 << (ordinal % 64)
-	for v.prioritiesReleased != v.prioritiesHanded {
-		bit := uint64(1) << ((v.queue.FirstOrdinal() + v.prioritiesReleased) % 64)
-		if v.prioritiesDone&bit == 0 {
-			break
-		}
-		v.prioritiesDone &^= bit
-		v.prioritiesReleased++
-	}
-	v.words.PriorityReleased.Store(v.queue.FirstOrdinal() + v.prioritiesReleased)
-	v.producer.ring()
-	v.unlockAndUnmap()
-}
 
 // Close ends the view. The partition stays mapped until the last buffer that the
 // view handed out is released. A second Close does nothing.

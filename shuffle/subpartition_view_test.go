@@ -1,8 +1,12 @@
 package shuffle_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -266,30 +270,98 @@ func xor(b []byte, with byte) []byte {
 	return out
 }
 
+// What counts is what is kept, in whatever order it is released.
 func TestTooManyBuffersHeld(t *testing.T) {
-	for _, row := range []struct{ segments, limit int }{{2, 1}, {3, 1}, {4, 2}, {16, 8}} {
-		s := newStream(t, linktest.Heap, row.segments, 16)
-		for range row.segments {
-			s.write(16)
+	for _, row := range []struct{ segments, subpartitions, limit int }{{3, 1, 1}, {4, 1, 2}, {16, 1, 8}, {16, 4, 2}, {2008, 1000, 1}} {
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: row.subpartitions, Segments: row.segments, SegmentSize: 16})
+		view := link.View(0)
+		for range row.limit + 2 {
+			emit(t, link.Partition, 16, 0)
 		}
 		var held []*memseg.Buffer
-		for range row.limit {
-			held = append(held, hold(t, s.c.SubpartitionView))
+		for range row.limit + 1 { // the last one is the one that is read
+			held = append(held, hold(t, view))
 		}
 		for range 3 { // nothing changes by asking
-			_, err := s.c.Poll(&memseg.Buffer{})
+			_, err := view.Poll(&memseg.Buffer{})
 			require.ErrorIs(t, err, shuffle.ErrTooManyBuffersHeld)
+			require.ErrorContains(t, err, fmt.Sprintf("%d buffers are not released, want at most %d", row.limit+1, row.limit))
+			require.ErrorContains(t, err, "subpartition 0 of partition "+link.Partition.ID().String())
 		}
-		if row.limit > 1 {
-			require.NoError(t, held[1].Release())
-			_, err := s.c.Poll(&memseg.Buffer{})
-			require.ErrorIs(t, err, shuffle.ErrTooManyBuffersHeld, "the first one holds the others back")
-		}
-		require.NoError(t, held[0].Release())
-		require.Equal(t, 16, s.poll().size)
-		for _, b := range held[min(2, row.limit):] {
+		require.NoError(t, held[row.limit].Release())
+		require.Equal(t, 16, poll(t, view).size)
+		for _, b := range held[:row.limit] {
 			require.NoError(t, b.Release())
 		}
+	}
+}
+
+func TestOneBufferIsKeptWhileTheOthersOfThePoolAreRead(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 4, Segments: 16, SegmentSize: 16})
+		view := link.View(0)
+		for range 13 {
+			emit(t, link.Partition, 16, 0)
+		}
+		kept := hold(t, view)
+		for range 12 {
+			require.Equal(t, 16, poll(t, view).size)
+		}
+		link.Partition.Reclaim()
+		require.Equal(t, 13, link.Pool.Used(), "what follows is held back")
+		require.NoError(t, view.CheckStuck(time.Now()), "and nobody waits for it")
+		require.NoError(t, kept.Release())
+		link.Partition.Reclaim()
+		require.Zero(t, link.Pool.Used())
+	})
+}
+
+// The cursor is one number: a producer that waits for what a kept buffer holds back
+// would wait for ever, and its consumer for more.
+func TestUserIsToldThatTheProducerWaitsForWhatItKeeps(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		s := newStream(t, memory, 4, 16)
+		for range 4 {
+			s.write(16)
+		}
+		kept := hold(t, s.c.SubpartitionView)
+		for range 3 {
+			require.Equal(t, 16, s.poll().size)
+		}
+		written := make(chan error)
+		go func() { written <- s.p.EmitRecord(context.Background(), make([]byte, 16), 0) }()
+		start := time.Now()
+		require.True(t, s.c.HoldsBack())
+		require.Eventually(t, func() bool { // while the writer sleeps
+			if err := s.c.CheckStuck(start); err != nil {
+				return false
+			}
+			return errors.Is(s.c.CheckStuck(start.Add(time.Hour)), shuffle.ErrTooManyBuffersHeld)
+		}, wait, tick)
+		var err error
+		require.Eventually(t, func() bool { err = s.c.CheckStuck(start.Add(time.Hour)); return err != nil }, wait, tick)
+		require.ErrorContains(t, err, "1 are kept, the oldest is element 0, and 3 of 4 elements read since then were released")
+		require.NoError(t, kept.Release())
+		require.NoError(t, <-written)
+		require.False(t, s.c.HoldsBack())
+		require.NoError(t, s.c.CheckStuck(start.Add(time.Hour)))
+		require.Equal(t, 16, s.poll().size)
+	})
+}
+
+// A producer may finish nothing but empty buffers: each poll passes over some.
+func TestPollPassesOverABoundedNumberOfEmptyBuffers(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 200, SegmentSize: 16})
+	view := link.View(0)
+	q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+	for i := range 150 {
+		setMarker(link.Region(), &link.Layout, i, math.MinInt32) // finished and empty
+		require.NoError(t, q.PublishBuffer(memseg.Descriptor{Type: memseg.DataBuffer, Segment: i}))
+		q.Advance(0, 1, nil)
+	}
+	for _, want := range []bool{true, true, false} {
+		require.Equal(t, nothing, poll(t, view))
+		require.Equal(t, want, view.HasMore())
 	}
 }
 

@@ -1,0 +1,150 @@
+package shuffle
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"shuffled/memseg"
+)
+
+// A consumer's user may keep buffers, and reads on meanwhile. Two things limit that,
+// and both are ErrTooManyBuffersHeld. At most maxHeld buffers are kept beside the one that is
+// being read. And
+// the released cursor is one number: what was read after a kept buffer goes back to
+// the producer only behind it, so one that is kept for long holds back more and more,
+// which nobody minds until the producer waits for just that. Then the user is told, at
+// the latest after stuckGrace, so that the two never wait for each other.
+
+// maxHeld is how many buffers the user of a consumer may keep while it reads on: half
+// of a subpartition's share of the pool, at least one.
+func maxHeld(l *memseg.PartitionLayout, poolSize int) int {
+	share := min(poolSize, l.Segments) / (2 * l.Subpartitions)
+	return min(max(share, 1), l.QueueCapacity/2)
+}
+
+func (v *SubpartitionView) maxHeld() int {
+	return maxHeld(&v.layout, int(min(v.poolSize.Load(), uint64(v.layout.Segments))))
+}
+
+// held returns how many elements the user has not released, and how many were read
+// and not given back to the producer, which are these and those behind the oldest of
+// them. The oldest one is that at released.
+func (v *SubpartitionView) held() (kept, heldBack int, released uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return int(v.consumed - v.recycled), int(v.consumed - v.released), v.released
+}
+
+// checkHeld returns an error unless a further element may be handed out.
+func (v *SubpartitionView) checkHeld() error {
+	kept, heldBack, _ := v.held()
+	if limit := v.maxHeld(); kept > limit {
+		return v.tooManyHeld(fmt.Sprintf("%d buffers are not released, want at most %d, half of the subpartition's share of the pool, beside the one that is read", kept, limit))
+	}
+	if heldBack >= len(v.done) {
+		return v.protocolError(fmt.Errorf("element %d was published over one that is not released: %w", v.queue.Next(), memseg.ErrCorrupt))
+	}
+	return nil
+}
+
+func (v *SubpartitionView) tooManyHeld(why string) error {
+	return fmt.Errorf("subpartition %d of partition %s: %s: release buffers and read on: %w",
+		v.producer.subpartition, PartitionID(v.layout.ID), why, ErrTooManyBuffersHeld)
+}
+
+// A stuckProducer is one that waits for what the user of its consumer holds back.
+type stuckProducer struct {
+	since    time.Time // zero while it does not
+	released uint64    // the cursor then
+}
+
+// stuckGrace is how long that must last: the producer looks for itself what was
+// released at least once a second.
+const stuckGrace = 3 * time.Second / 2
+
+// HoldsBack reports whether so much is held back by kept buffers that the producer
+// might wait for it. A consumer that finds nothing to read asks CheckStuck then.
+func (v *SubpartitionView) HoldsBack() bool {
+	kept, heldBack, _ := v.held()
+	return kept > 0 && heldBack >= v.maxHeld() && !v.ended && !v.closed
+}
+
+// CheckStuck returns ErrTooManyBuffersHeld if there is nothing to read because the
+// producer waits for segments which kept buffers hold back, and has done so for a
+// while. It is called again and again while HoldsBack.
+func (v *SubpartitionView) CheckStuck(now time.Time) error {
+	kept, heldBack, released := v.held()
+	if !v.HoldsBack() || v.parked.Load() == 0 || !v.queue.WantsReleased(released) {
+		v.stuck = stuckProducer{}
+		return nil
+	}
+	if v.stuck.since.IsZero() || v.stuck.released != released {
+		v.stuck = stuckProducer{since: now, released: released}
+		v.producer.ring() // it may do with less than it asked for
+		return nil
+	}
+	waited := now.Sub(v.stuck.since)
+	if waited < stuckGrace {
+		return nil
+	}
+	return v.tooManyHeld(fmt.Sprintf("the producer has been waiting for %v for what kept buffers hold back: %d are kept, the oldest is element %d, and %d of %d elements read since then were released",
+		waited.Round(time.Millisecond), kept, released-v.layout.FirstOrdinal, heldBack-kept, heldBack))
+}
+
+// Recycle counts an element as released; memseg calls it for the last reference.
+// The cursor moves past an element only after all before it.
+func (v *SubpartitionView) Recycle(ordinal uint64) {
+	v.mu.Lock()
+	mask := uint64(len(v.done) - 1)
+	v.done[ordinal&mask] = true
+	v.recycled++
+	old := v.released
+	for v.released != v.consumed && v.done[v.released&mask] {
+		v.done[v.released&mask] = false
+		v.released++
+	}
+	if v.released != old {
+		v.words.Released.Store(v.released)
+		v.ringIfWanted(old)
+	}
+	v.unlockAndUnmap()
+}
+
+// ringIfWanted wakes the producer if the released cursor, which was at old, has
+// passed what it waits for. A buffer is released from any goroutine, so a fault of
+// the producer's memory is caught here: there is nobody to tell of it, and the
+// channel finds it when it reads on.
+func (v *SubpartitionView) ringIfWanted(old uint64) {
+	var fault error
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "release", &fault)
+	if v.queue.CrossesWantReleased(old, v.released) {
+		v.producer.ring()
+	}
+}
+
+// Recycle counts a priority event as released, and those behind it that wait for
+// it.
+func (r *priorityRecycler) Recycle(ordinal uint64) {
+	v := r.view
+	v.mu.Lock()
+	v.prioritiesDone |= 1 << (ordinal % maxPrioritiesHanded)
+	for v.prioritiesReleased != v.prioritiesHanded {
+		bit := uint64(1) << ((v.queue.FirstOrdinal() + v.prioritiesReleased) % maxPrioritiesHanded)
+		if v.prioritiesDone&bit == 0 {
+			break
+		}
+		v.prioritiesDone &^= bit
+		v.prioritiesReleased++
+	}
+	v.words.PriorityReleased.Store(v.queue.FirstOrdinal() + v.prioritiesReleased)
+	v.ring()
+	v.unlockAndUnmap()
+}
+
+// ring wakes the producer, if its doorbell is still there.
+func (v *SubpartitionView) ring() {
+	var fault error
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "ring", &fault)
+	v.producer.ring()
+}
