@@ -3,10 +3,7 @@ package ctxerr
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"reflect"
-	"strings"
 
 	"shuffled/internal/sentinel"
 )
@@ -21,27 +18,7 @@ func Of(ctx context.Context) error {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != err {
-		return &ended{err, cause}
+		return fmt.Errorf("%w: %w", err, sentinel.Foreign(cause))
 	}
 	return err
-}
-
-// ended is the error of a context with a cause. The cause is not in the chain that
-// Unwrap gives, so that Is and As below decide what is found of it.
-type ended struct{ err, cause error }
-
-func (e *ended) Error() string { return fmt.Sprintf("%v: %v", e.err, e.cause) }
-
-func (e *ended) Unwrap() error { return e.err }
-
-func (e *ended) Is(target error) bool {
-	return !sentinel.IsOwn(target) && errors.Is(e.cause, target)
-}
-
-func (e *ended) As(target any) bool {
-	wanted := reflect.TypeOf(target).Elem()
-	if wanted.Kind() == reflect.Pointer {
-		wanted = wanted.Elem()
-	}
-	return !strings.HasPrefix(wanted.PkgPath(), "shuffled/") && errors.As(e.cause, target)
 }
