@@ -95,7 +95,11 @@ func TestConsumerGetsWhatIsCommittedAndThenWhyThereIsNoMore(t *testing.T) {
 			require.ErrorIs(t, err, test.want)
 			require.ErrorContains(t, err, test.text)
 			_, err = gate.Next(testContext(t))
-			require.Equal(t, io.EOF, err, "the channel has ended")
+			require.ErrorIs(t, err, shuffle.ErrIncomplete, "the channel has ended, and it stays that way")
+			require.ErrorIs(t, err, test.want)
+			var told *reader.ChannelError
+			require.ErrorAs(t, err, &told)
+			require.Equal(t, s.ID, told.Partition)
 
 			late := openOne(t, consumer, s.ID, 1)
 			_, err = nextError(t, late)

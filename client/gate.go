@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ func (c *Client) OpenGate(ctx context.Context, spec reader.GateSpec) (*reader.In
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
+	spec.Inputs = slices.Clone(spec.Inputs) // the gate's own
 	g, err := c.openGate(ctx, spec)
 	if err != nil {
 		return nil, during(fmt.Sprintf("open gate %q", spec.Name), err)
@@ -67,7 +69,7 @@ func (c *Client) openGate(ctx context.Context, spec reader.GateSpec) (*remoteGat
 	}
 	defer answer.drop()
 	g := &remoteGate{client: c, id: answer.msg.GetGateOpened().GetGateId(), users: 1}
-	if err := g.open(len(spec.Inputs), answer); err != nil {
+	if err := g.open(spec, answer); err != nil {
 		_ = g.CloseGate()
 		return nil, err
 	}
@@ -75,12 +77,12 @@ func (c *Client) openGate(ctx context.Context, spec reader.GateSpec) (*remoteGat
 }
 
 // open maps the gate.
-func (g *remoteGate) open(channels int, answer reply) error {
+func (g *remoteGate) open(spec reader.GateSpec, answer reply) (err error) {
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "open gate", &err)
 	m := answer.msg.GetGateOpened()
 	if m == nil {
 		return fmt.Errorf("answer is not gate_opened: %w", shuffle.ErrProtocol)
 	}
-	var err error
 	if g.region, g.doorbell, err = answer.take(); err != nil {
 		return err
 	}
@@ -88,10 +90,10 @@ func (g *remoteGate) open(channels int, answer reply) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, shuffle.ErrProtocol)
 	}
-	if layout.ID != g.id || layout.Channels != channels {
+	if layout.ID != g.id || layout.Channels != len(spec.Inputs) {
 		return fmt.Errorf("the region is not that of the gate: %w", shuffle.ErrProtocol)
 	}
-	if g.gate, err = reader.NewInputGate(g.region, layout, g.doorbell, g); err != nil {
+	if g.gate, err = reader.NewInputGate(g.region, layout, g.doorbell, spec, g); err != nil {
 		return err
 	}
 	c := g.client
@@ -207,7 +209,8 @@ func (g *remoteGate) openView(m *controlpb.InputReady, a *arrival) (*shuffle.Sub
 	return view, err
 }
 
-func openPartition(m *controlpb.InputReady, fds ipc.FDs, lost error) (*peerMapping, error) {
+func openPartition(m *controlpb.InputReady, fds ipc.FDs, lost error) (_ *peerMapping, err error) {
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "open partition", &err)
 	region, doorbell, err := mapBoth(fds, lost, "input_ready", memseg.ReadOnly, m.GetRegionSize(), m.GetDoorbellSize())
 	if err != nil {
 		return nil, err

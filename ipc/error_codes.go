@@ -46,6 +46,8 @@ var errorCodes = []struct {
 	{24, shuffle.ErrDraining},
 	{25, shuffle.ErrOutcomeUnknown},
 	{26, shuffle.ErrConcurrentUse},
+	{27, shuffle.ErrIncomplete},
+	{28, shuffle.ErrRecordsLeft},
 }
 
 // A RemoteError is an error that the peer has sent. It unwraps to the sentinel

@@ -73,6 +73,7 @@ func TestErrorCodesNeverChange(t *testing.T) {
 		15: shuffle.ErrTooManyBuffersHeld, 16: shuffle.ErrInvalidArgument, 17: shuffle.ErrFinished, 18: shuffle.ErrClosed,
 		19: shuffle.ErrConsumerLost, 20: shuffle.ErrDaemonLost, 21: shuffle.ErrVersionMismatch, 22: shuffle.ErrProtocol,
 		23: shuffle.ErrCorruptRecord, 24: shuffle.ErrDraining, 25: shuffle.ErrOutcomeUnknown, 26: shuffle.ErrConcurrentUse,
+		27: shuffle.ErrIncomplete, 28: shuffle.ErrRecordsLeft,
 	}
 	seen := map[uint32]bool{}
 	for _, row := range errorCodes {

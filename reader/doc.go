@@ -11,14 +11,18 @@
 // core is just writing is slow; a flush, an event or the end wakes it at once, and
 // so does a wait of a few milliseconds.
 //
-// What a channel delivers ends in one of two ways: with end-of-partition, after
-// which the gate goes on with the others and returns io.EOF when all have ended;
-// or with an error that says why there is no more, after everything that was
-// committed. Errors are those of package shuffle; a lost producer is never taken
-// for the end.
+// What a channel delivers ends in one of two ways: with end-of-partition, or with a
+// [ChannelError] that says why there is no more, after everything that was
+// committed. Either way the gate goes on with the others. When all have ended it
+// returns io.EOF, if all were whole, and else shuffle.ErrIncomplete with the first
+// of these errors, for ever: a loss is never taken for the end. Errors are those of
+// package shuffle.
 //
 // Buffers and records lie in memory that the producer's process shares. A record
 // is valid until the next step of the loop; a buffer until it is released, also
-// after the gate was closed. Whoever keeps too many buffers of a channel gets
-// shuffle.ErrTooManyBuffersHeld before its producer starves.
+// after the gate was closed. A user may keep some buffers of a channel, at least one
+// and up to half of the subpartition's share of the producer's pool, while it reads
+// on. Since buffers are given back in their order, one that is kept for long holds
+// back all that are read after it. Whoever keeps too many, or one that the producer
+// has come to wait for, gets shuffle.ErrTooManyBuffersHeld: release and read on.
 package reader

@@ -48,12 +48,25 @@ type GateSpec struct {
 	// After it the channel fails with shuffle.ErrPartitionNotFound. Zero is
 	// DefaultInputTimeout.
 	Timeout time.Duration
+	// MaxRecordLength is the longest record, in bytes, that a loop over Records
+	// takes: its channel fails with shuffle.ErrRecordTooLarge before a longer one is
+	// gathered. A record that spans buffers takes as much memory as has arrived of it,
+	// and twice its length for a moment at its end. Zero is shuffle.MaxRecordLength.
+	MaxRecordLength int
+	// CopyRecords has a loop over Records copy each buffer before it looks at the
+	// records in it. A codec then reads memory that no producer can change under it;
+	// records are still valid until the next step of the loop only. Set it if
+	// producers are not trusted and the codec checks bytes before it uses them.
+	CopyRecords bool
 }
 
 // WithDefaults returns the spec with its zero fields filled in.
 func (s GateSpec) WithDefaults() GateSpec {
 	if s.Timeout == 0 {
 		s.Timeout = DefaultInputTimeout
+	}
+	if s.MaxRecordLength == 0 {
+		s.MaxRecordLength = shuffle.MaxRecordLength
 	}
 	return s
 }
@@ -71,6 +84,8 @@ func (s GateSpec) Validate() error {
 		return invalid("Name of %d bytes, want at most %d bytes of UTF-8", len(s.Name), shuffle.MaxNameLength)
 	case s.Timeout < 0 || s.Timeout > shuffle.MaxInputTimeout:
 		return invalid("Timeout is %v, want 0 to %v", s.Timeout, shuffle.MaxInputTimeout)
+	case s.MaxRecordLength < 0 || s.MaxRecordLength > shuffle.MaxRecordLength:
+		return invalid("MaxRecordLength is %d, want 0 to %d", s.MaxRecordLength, shuffle.MaxRecordLength)
 	}
 	for i, in := range s.Inputs {
 		switch {

@@ -19,6 +19,7 @@ func TestGateSpecIsChecked(t *testing.T) {
 	}
 	require.NoError(t, valid().Validate())
 	require.Equal(t, reader.DefaultInputTimeout, valid().Timeout)
+	require.Equal(t, shuffle.MaxRecordLength, valid().MaxRecordLength)
 	for _, row := range []struct {
 		change func(s *reader.GateSpec)
 		field  string // in the message, or "" for a valid spec
@@ -39,6 +40,9 @@ func TestGateSpecIsChecked(t *testing.T) {
 		{func(s *reader.GateSpec) { s.Timeout = time.Nanosecond }, ""},
 		{func(s *reader.GateSpec) { s.Timeout = shuffle.MaxInputTimeout }, ""},
 		{func(s *reader.GateSpec) { s.Timeout = shuffle.MaxInputTimeout + 1 }, "Timeout is 720h0m0.000000001s"},
+		{func(s *reader.GateSpec) { s.MaxRecordLength = -1 }, "MaxRecordLength is -1, want 0 to 2147483647"},
+		{func(s *reader.GateSpec) { s.MaxRecordLength = 1 }, ""},
+		{func(s *reader.GateSpec) { s.MaxRecordLength = shuffle.MaxRecordLength + 1 }, "MaxRecordLength is 2147483648"},
 	} {
 		spec := valid()
 		row.change(&spec)

@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"fmt"
 	"time"
 
 	"shuffled/shuffle"
@@ -22,7 +23,11 @@ type inputChannel struct {
 	armedPos  uint64    // stream position then
 	isAhead   bool      // in the gate's list of channels armed ahead
 
-	record partialRecord
+	isKeeping     bool // in the gate's list of channels whose user keeps much
+	priorityTurns int  // priority events that came one after the other
+
+	record    partialRecord // of a loop over Records
+	byBuffers bool          // Next has handed out data since records were read last
 }
 
 const (
@@ -54,6 +59,21 @@ func (c *inputChannel) adapt(now time.Time) {
 // leave is how much finished data the channel leaves unread, unless it was
 // flushed, until the threshold is reached again.
 func (c *inputChannel) leave() int { return max(0, c.threshold-(maxThreshold-maxLeft)) }
+
+// checkMode refuses to take data in the middle of a record that was begun in the
+// other way of reading.
+func (c *inputChannel) checkMode(mode readingMode) error {
+	if mode != byRecord && !c.record.isEmpty() {
+		return fmt.Errorf("a loop over Records has read the beginning of a record: range over Records again: %w", shuffle.ErrRecordsLeft)
+	}
+	if mode == byRecord && c.byBuffers {
+		if c.view.ContinuesRecord() {
+			return fmt.Errorf("Next has handed out the beginning of a record: go on with Next: %w", shuffle.ErrRecordsLeft)
+		}
+		c.byBuffers = false
+	}
+	return nil
+}
 
 // slow makes the channel wait for a single buffer until it is busy again.
 func (c *inputChannel) slow() { c.rate, c.threshold = 0, 0 }

@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuffled/internal/ctxerr"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -44,33 +46,51 @@ func (b BufferOrEvent) Event() (shuffle.Event, error) {
 // A channel without news costs nothing: it is queued when its producer rings the
 // gate's doorbell. The rules are those of Flink's SingleInputGate.
 //
-// One goroutine at a time calls Next, TryNext or ranges over Records. The
-// attaching and failing of channels, and Close, may come from others. After
-// Close every call returns shuffle.ErrClosed; buffers that the user retained
-// stay readable until they are released.
+// One goroutine at a time calls Next, TryNext, ResumeConsumption or ranges over
+// Records; a call beside another one is shuffle.ErrConcurrentUse. The attaching and failing
+// of channels, and Close, may come from others. After Close every call returns
+// shuffle.ErrClosed; buffers that the user retained stay readable until they are
+// released.
+//
+// A gate ends with io.EOF if every channel has delivered all of its partition, and
+// only then. Once one of them has lost something, which its ChannelError tells at
+// that moment, the others can be read to their ends, and then each call returns
+// shuffle.ErrIncomplete with the first of these errors.
+//
+// A fault of the memory that a producer shares, under the gate, a record or a codec,
+// is that channel's error and wraps memseg.ErrFault. Not covered are the bytes of a
+// buffer that Next has handed out, and those of a record in another goroutine than
+// that of the loop: whoever reads them there may set debug.SetPanicOnFault.
 type InputGate struct {
 	region  *memseg.Region
 	layout  memseg.GateLayout
+	spec    GateSpec
 	words   memseg.GateWords
 	bell    *memseg.Doorbell
 	control GateControl
 
 	// The reading goroutine's own.
-	channels  []inputChannel
-	ready     readyQueue
-	open      int    // channels that have not ended
-	rings     uint32 // doorbell as of the last Collect
-	ahead     []int  // channels that are armed ahead of their position
-	nextSweep time.Time
-	lastLook  time.Time // at all channels
-	polls     uint
-	patience  time.Duration // how long the next sleep may be, if more than lookInterval
-	wakeUps   uint64
-	idle      *memseg.Stopwatch
-	unread    *unreadRecords // what a loop over Records left
-	spare     *memseg.Buffer // to deliver into; nil once it is handed out
+	channels    []inputChannel
+	ready       readyQueue
+	open        int    // channels that have not ended
+	rings       uint32 // doorbell as of the last Collect
+	ahead       []int  // channels that are armed ahead of their position
+	nextSweep   time.Time
+	lastLook    time.Time // at all channels
+	polls       uint
+	patience    time.Duration // how long the next sleep may be, if more than lookInterval
+	wakeUps     uint64
+	idle        *memseg.Stopwatch
+	keeping     []int // channels whose user keeps much, see arm
+	nextKeeping time.Time
+	quietSince  time.Time      // nothing came since then, if the daemon is lost
+	unread      unreadRecords  // what a loop over Records left
+	spare       *memseg.Buffer // to deliver into; nil once it is handed out
+	scratch     []byte         // for a loop over Records that copies
+	loss        *ChannelError  // the first one
 
-	reading sync.Mutex // held by whoever reads, and by Close to wait for it
+	reading sync.Mutex  // held by whoever reads, and by Close to wait for it
+	looping atomic.Bool // a loop over Records runs, or nobody may read any more
 
 	mailbox sync.Mutex // guards what others leave for the reading goroutine
 	mail    []func()
@@ -83,16 +103,20 @@ type InputGate struct {
 }
 
 // NewInputGate returns a gate in region, mapped for writing, whose layout was
-// checked against it. doorbell is the gate's, with a bit for each channel.
-// Channels deliver nothing until AttachChannel.
-func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, control GateControl) (*InputGate, error) {
+// checked against it. doorbell is the gate's, with a bit for each channel. spec has
+// the layout's number of inputs; what else it says is up to control. Channels
+// deliver nothing until AttachChannel.
+func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, spec GateSpec, control GateControl) (*InputGate, error) {
+	if region == nil || doorbell == nil || control == nil || len(spec.Inputs) != l.Channels {
+		return nil, fmt.Errorf("open gate of %d channels with %d inputs: %w", l.Channels, len(spec.Inputs), shuffle.ErrInvalidArgument)
+	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Channels)
 	if err != nil {
 		return nil, fmt.Errorf("open gate: %w", err)
 	}
 	words := memseg.NewGateWords(region)
 	return &InputGate{
-		region: region, layout: l, words: words, bell: bell, control: control, idle: memseg.NewStopwatch(words.IdleNs),
+		region: region, layout: l, spec: spec.WithDefaults(), words: words, bell: bell, control: control, idle: memseg.NewStopwatch(words.IdleNs),
 		channels: make([]inputChannel, l.Channels), ready: newReadyQueue(l.Channels), open: l.Channels,
 	}, nil
 }
@@ -105,187 +129,176 @@ func (g *InputGate) ChannelWords(channel int) memseg.ChannelWords {
 	return memseg.NewChannelWords(g.region, &g.layout, channel)
 }
 
-// AttachChannel gives a channel its subpartition. If the channel has failed or
-// the gate was closed, the view is closed at once.
-func (g *InputGate) AttachChannel(channel int, view *shuffle.SubpartitionView) {
-	attached := g.leaveMail(func() {
-		c := &g.channels[channel]
-		if c.ended { // it has failed before
-			view.Close()
-			return
-		}
-		c.view = view
-		g.ready.push(channel)
-	})
-	if !attached {
-		view.Close()
-	}
-}
-
-// FailChannel says that a channel will get no data beyond what its producer has
-// committed: after that, Next returns err.
-func (g *InputGate) FailChannel(channel int, err error) {
-	g.leaveMail(func() {
-		c := &g.channels[channel]
-		if c.failure == nil {
-			c.failure = err
-		}
-		g.ready.push(channel)
-	})
-}
-
-// SetDaemonLost says that nobody watches the producers any more. Channels that
-// are not attached fail with err. The others go on; but a wait that finds
-// nothing new for a while returns err, since a producer may have died unnoticed.
-func (g *InputGate) SetDaemonLost(err error) {
-	g.daemonLost.CompareAndSwap(nil, &err)
-	g.leaveMail(func() {
-		for i := range g.channels {
-			if c := &g.channels[i]; c.view == nil && !c.ended && c.failure == nil {
-				c.failure = err
-				g.ready.push(i)
-			}
-		}
-	})
-}
-
-// Sever makes every later call, and one that waits, return err: whoever hosts the
-// gate has given it up, so that its producers may use the memory anew. The last
-// reason counts.
-func (g *InputGate) Sever(err error) {
-	g.severed.Store(&err)
-	g.leaveMail(func() {})
-}
-
-// leaveMail has f run by the reading goroutine, and wakes it. It reports false
-// once the gate is closed.
-func (g *InputGate) leaveMail(f func()) bool {
-	g.mailbox.Lock()
-	defer g.mailbox.Unlock()
-	if g.closed {
-		return false
-	}
-	g.mail = append(g.mail, f)
-	g.hasMail.Store(true)
-	g.bell.Wake()
-	return true
-}
-
-func (g *InputGate) readMail() {
-	g.mailbox.Lock()
-	mail := g.mail
-	g.mail = nil
-	g.hasMail.Store(false)
-	g.mailbox.Unlock()
-	for _, f := range mail {
-		f()
-	}
-}
-
-// Next returns the next buffer or event, and waits for one until ctx ends. It
-// returns io.EOF once every channel has ended. The error of a channel is
-// returned once, after everything that its producer had committed; the other
-// channels can be read on.
+// Next returns the next buffer or event, and waits for one until ctx ends, which it
+// looks at first: nothing is taken under a context that has ended.
+//
+// It returns io.EOF once every channel has ended and none has lost anything. The
+// *ChannelError of a channel is returned once when it happens, after everything that
+// its producer had committed, and the other channels can be read on. When all have
+// ended, it is shuffle.ErrIncomplete with that error, for every further call.
+//
+// What a loop over Records has left comes before anything that Next could return:
+// shuffle.ErrRecordsLeft, until one has ranged over Records again.
 func (g *InputGate) Next(ctx context.Context) (BufferOrEvent, error) {
-	return g.next(ctx, nil, true)
+	if err := g.check(ctx); err != nil {
+		return BufferOrEvent{}, err
+	}
+	return g.next(ctx, nil, byBuffer)
 }
 
 // TryNext is Next without waiting: ok is false when nothing can be read now.
 func (g *InputGate) TryNext() (b BufferOrEvent, ok bool, err error) {
-	b, err = g.next(context.Background(), nil, false)
+	if err := g.check(context.Background()); err != nil {
+		return BufferOrEvent{}, false, err
+	}
+	b, err = g.next(context.Background(), nil, byTrying)
 	return b, err == nil && b.Buffer != nil, err
 }
 
+// check refuses a gate that was not opened and no context.
+func (g *InputGate) check(ctx context.Context) error {
+	if g == nil || g.bell == nil {
+		return fmt.Errorf("read a gate that was not opened: %w", shuffle.ErrInvalidArgument)
+	}
+	if ctx == nil {
+		return fmt.Errorf("read a gate without a context: %w", shuffle.ErrInvalidArgument)
+	}
+	return nil
+}
+
 // ResumeConsumption lets a channel go on after a barrier.
-func (g *InputGate) ResumeConsumption(channel int) error {
-	g.reading.Lock()
+func (g *InputGate) ResumeConsumption(channel int) (err error) {
+	if err := g.check(context.Background()); err != nil {
+		return err
+	}
+	if err := g.enter(); err != nil {
+		return err
+	}
 	defer g.reading.Unlock()
-	if g.closing.Load() {
-		return fmt.Errorf("input gate: %w", shuffle.ErrClosed)
-	}
-	if err := g.severed.Load(); err != nil {
-		return *err
-	}
-	if channel < 0 || channel >= len(g.channels) {
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), fmt.Sprintf("resume channel %d", channel), &err)
+	if !g.hasChannel(channel) {
 		return fmt.Errorf("resume channel %d of %d: %w", channel, len(g.channels), shuffle.ErrInvalidArgument)
 	}
 	c := &g.channels[channel]
 	if c.ended || c.view == nil {
 		return fmt.Errorf("resume channel %d, which has ended: %w", channel, shuffle.ErrInvalidArgument)
 	}
+	g.ready.push(channel) // also if it faults
 	if _, err := c.view.ResumeConsumption(); err != nil {
 		return fmt.Errorf("channel %d: %w", channel, err)
 	}
-	g.ready.push(channel)
 	return nil
 }
 
+// enter locks reading for a caller that must be alone.
+func (g *InputGate) enter() error {
+	entered := g.reading.TryLock()
+	err := g.gone()
+	if entered && err != nil {
+		g.reading.Unlock()
+	}
+	if entered || err != nil {
+		return err
+	}
+	return fmt.Errorf("input gate: another goroutine is reading it: %w", shuffle.ErrConcurrentUse)
+}
+
+// gone returns an error once the gate was closed, or given up by its host.
+func (g *InputGate) gone() error {
+	if g.closing.Load() {
+		return closedError()
+	}
+	if err := g.severed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func closedError() error { return fmt.Errorf("input gate: %w", shuffle.ErrClosed) }
+
+// How somebody reads a gate.
+type readingMode int
+
+const (
+	byBuffer readingMode = iota // Next
+	byTrying                    // TryNext
+	byRecord                    // a loop over Records
+)
+
 // next delivers into b, or into a buffer of its own if b is nil.
-func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, wait bool) (_ BufferOrEvent, err error) {
-	g.reading.Lock()
+func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (_ BufferOrEvent, err error) {
+	if err := g.enter(); err != nil {
+		return BufferOrEvent{}, err
+	}
 	defer g.reading.Unlock()
-	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read input gate", &err)
+	if mode != byRecord {
+		if err := g.checkNotInRecords(); err != nil {
+			return BufferOrEvent{}, err
+		}
+	}
 	if b == nil {
 		if g.spare == nil {
 			g.spare = &memseg.Buffer{}
 		}
 		b = g.spare
 	}
-	for {
-		if g.closing.Load() { // the memory may be gone
-			return BufferOrEvent{}, fmt.Errorf("input gate: %w", shuffle.ErrClosed)
+	polled := -1 // the channel that is looked at
+	defer func() {
+		if err != nil && polled >= 0 && errors.Is(err, memseg.ErrFault) {
+			_ = b.Release() // if it was taken already
+			err = g.fail(polled, err)
 		}
-		if err := g.severed.Load(); err != nil {
-			return BufferOrEvent{}, *err
+	}()
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read input gate", &err)
+	for {
+		if err := g.gone(); err != nil { // and so may be the memory
+			return BufferOrEvent{}, err
+		}
+		if err := ctxerr.Of(ctx); err != nil {
+			return BufferOrEvent{}, fmt.Errorf("read input gate: %w", err)
 		}
 		g.lookForNews()
 		channel, ok := g.ready.pop()
 		if !ok {
 			if g.open == 0 {
-				return BufferOrEvent{}, io.EOF
+				return BufferOrEvent{}, g.theEnd()
 			}
-			if !wait {
-				return BufferOrEvent{}, ctx.Err()
+			if mode != byTrying {
+				if err := g.park(ctx); err != nil {
+					return BufferOrEvent{}, err
+				}
+				continue
 			}
-			if err := g.park(ctx); err != nil {
-				return BufferOrEvent{}, err
+			g.lookAtKeeping(time.Now())
+			if g.ready.len() == 0 {
+				return BufferOrEvent{}, g.nothing()
 			}
 			continue
 		}
-		result, err := g.poll(channel, b)
+		polled = channel
+		result, err := g.poll(channel, b, mode)
+		polled = -1
+		if result.Buffer == nil && err == nil {
+			continue
+		}
 		if result.Buffer == g.spare {
 			g.spare = nil // it is handed out
 		}
-		if err != nil || result.Buffer != nil {
-			return result, err
-		}
+		return result, err
 	}
 }
 
-// lookForNews queues channels that others gave news of.
-func (g *InputGate) lookForNews() {
-	// The doorbell first: a ring that is taken note of before what it rang for is
-	// looked at would not end the next sleep.
-	if rings := g.bell.Rings(); rings != g.rings {
-		g.rings = rings
-		g.bell.Collect(len(g.channels), g.ready.push)
+// theEnd is what a gate returns when all its channels have ended.
+func (g *InputGate) theEnd() error {
+	if g.loss == nil {
+		return io.EOF
 	}
-	if g.hasMail.Load() {
-		g.readMail()
-	}
-	const pollsPerSweep = 256
-	if g.polls++; g.polls%pollsPerSweep == 0 {
-		now := time.Now()
-		if len(g.ahead) > 0 {
-			g.sweepAhead(now)
-		}
-		g.lookEverywhere(now)
-	}
+	return fmt.Errorf("%w: %w", g.loss, shuffle.ErrIncomplete)
 }
 
 // poll reads one element of a channel. A result without a buffer means that the
 // channel has none now.
-func (g *InputGate) poll(channel int, b *memseg.Buffer) (BufferOrEvent, error) {
+func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (BufferOrEvent, error) {
 	c := &g.channels[channel]
 	if c.ended {
 		return BufferOrEvent{}, nil
@@ -294,70 +307,83 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer) (BufferOrEvent, error) {
 		return BufferOrEvent{}, g.endIfFailed(channel)
 	}
 	if c.failure == nil && !c.view.IsAvailableBeyond(c.leave()) {
-		g.arm(channel)
-		return BufferOrEvent{}, nil
+		return BufferOrEvent{}, g.arm(channel)
+	}
+	if err := c.checkMode(mode); err != nil {
+		g.ready.push(channel)
+		return BufferOrEvent{}, g.channelError(channel, err)
 	}
 	ok, err := c.view.Take(b)
-	if errors.Is(err, shuffle.ErrTooManyBuffersHeld) {
-		g.ready.push(channel)
-		return BufferOrEvent{}, fmt.Errorf("channel %d: %w", channel, err)
-	}
 	if err != nil {
-		g.end(channel)
-		return BufferOrEvent{}, fmt.Errorf("channel %d: %w", channel, err)
+		if errors.Is(err, shuffle.ErrTooManyBuffersHeld) {
+			g.ready.push(channel)
+			return BufferOrEvent{}, g.channelError(channel, err)
+		}
+		return BufferOrEvent{}, g.fail(channel, err)
 	}
 	if !ok {
+		if c.view.HasMore() {
+			g.ready.push(channel) // behind the others
+			return BufferOrEvent{}, nil
+		}
 		if err := g.endIfFailed(channel); err != nil {
 			return BufferOrEvent{}, err
 		}
-		g.arm(channel)
-		return BufferOrEvent{}, nil
+		return BufferOrEvent{}, g.arm(channel)
 	}
-	switch {
-	case c.view.Ended():
-		g.end(channel)
-	case c.view.HasPriority():
-		g.ready.pushFirst(channel)
-	default:
-		g.ready.push(channel) // it arms when its turn finds nothing
+	if !g.quietSince.IsZero() {
+		g.quietSince = time.Time{}
 	}
+	if b.DataType().IsEvent() {
+		if b, err = g.takeEvent(channel, b, mode); err != nil {
+			return BufferOrEvent{}, err
+		}
+	} else if mode != byRecord {
+		c.byBuffers = true
+	}
+	g.queueAgain(channel)
 	return BufferOrEvent{Buffer: b, Channel: channel, MoreAvailable: g.ready.len() > 0 && g.open > 0}, nil
 }
 
-// arm leaves a channel until its producer rings. If something came meanwhile, it
-// is queued again.
-func (g *InputGate) arm(channel int) {
+// maxPriorityTurns is how many priority events of a channel come before the other
+// channels have a turn: all that an honest producer can have under way.
+const maxPriorityTurns = 8
+
+// queueAgain decides when a channel that had its turn has the next one.
+func (g *InputGate) queueAgain(channel int) {
 	c := &g.channels[channel]
-	c.adapt(time.Now())
-	if !c.view.Arm(c.threshold) {
-		g.ready.push(channel)
-		return
-	}
-	if c.threshold > 0 && !c.isAhead {
-		c.isAhead = true
-		g.ahead = append(g.ahead, channel)
+	switch {
+	case c.view.Ended():
+		g.end(channel)
+	case c.view.HasPriority() && c.priorityTurns < maxPriorityTurns:
+		c.priorityTurns++
+		g.ready.pushFirst(channel)
+	default:
+		c.priorityTurns = 0
+		g.ready.push(channel) // it arms when its turn finds nothing
 	}
 }
 
-// aheadPatience bounds how long finished data may lie below the threshold of a
-// channel whose producer went slow.
-const aheadPatience = 5 * time.Millisecond
-
-// sweepAhead makes channels that have waited long for a full batch take less.
-func (g *InputGate) sweepAhead(now time.Time) {
-	if now.Before(g.nextSweep) {
-		return
+// takeEvent returns a copy of an event, which nobody can change any more, and gives
+// its slot back. An event that cannot be read ends the channel: what it meant is lost.
+func (g *InputGate) takeEvent(channel int, b *memseg.Buffer, mode readingMode) (*memseg.Buffer, error) {
+	content, typ := bytes.Clone(b.Bytes()), b.DataType()
+	_ = b.Release()
+	if _, err := shuffle.DecodeEvent(content, typ); err != nil {
+		return nil, g.fail(channel, err)
 	}
-	g.nextSweep = now.Add(aheadPatience)
-	for _, channel := range g.ahead {
+	if mode == byRecord {
 		c := &g.channels[channel]
-		c.isAhead = false
-		if !c.ended && now.Sub(c.armedAt) >= aheadPatience {
-			c.slow()
+		if typ == memseg.EndOfPartition && !c.record.isEmpty() {
+			return nil, g.fail(channel, fmt.Errorf("the stream ends within a record: %w", shuffle.ErrCorruptRecord))
 		}
-		g.ready.push(channel)
+		if typ.IsBlockingUpstream() {
+			if _, err := c.view.ResumeConsumption(); err != nil { // the loop passes over the barrier
+				return nil, g.fail(channel, err)
+			}
+		}
 	}
-	g.ahead = g.ahead[:0]
+	return memseg.NewBuffer(content, typ, nil, 0), nil
 }
 
 // endIfFailed ends a channel that has a failure and nothing left to read.
@@ -366,8 +392,7 @@ func (g *InputGate) endIfFailed(channel int) error {
 	if err == nil {
 		return nil
 	}
-	g.end(channel)
-	return fmt.Errorf("channel %d: %w", channel, err)
+	return g.fail(channel, err)
 }
 
 // end takes a channel out of the gate.
@@ -381,82 +406,16 @@ func (g *InputGate) end(channel int) {
 	}
 }
 
-// daemonLostGrace is how long a wait may find nothing once nobody watches the
-// producers.
-const daemonLostGrace = 500 * time.Millisecond
-
-// park waits for a ring.
-func (g *InputGate) park(ctx context.Context) error {
-	if g.closing.Load() {
-		return nil // its ring was taken note of
-	}
-	timeout := max(g.patience, lookInterval)
-	if len(g.ahead) > 0 {
-		timeout = aheadPatience
-	}
-	lost := g.daemonLost.Load()
-	if lost != nil {
-		timeout = min(timeout, daemonLostGrace)
-	}
-	start := time.Now()
-	g.idle.Start()
-	err := g.bell.Park(ctx, g.rings, g.words.Parked, timeout)
-	now := time.Now()
-	waited := now.Sub(start)
-	g.idle.Stop()
-	g.wakeUps++
-	g.words.WakeUps.Store(g.wakeUps)
-	if err != nil {
-		return fmt.Errorf("wait for input: %w", err)
-	}
-	quiet := g.bell.Rings() == g.rings
-	g.bell.Collect(len(g.channels), func(channel int) { // also if the count was put back
-		quiet = false
-		g.ready.push(channel)
-	})
-	if quiet && lost != nil && waited >= daemonLostGrace {
-		return *lost
-	}
-	switch {
-	case !quiet:
-		g.patience = 0
-	case len(g.channels) == 1 && waited >= timeout:
-		g.patience = min(2*timeout, memseg.MaxParkTime)
-	}
-	g.lookEverywhere(now)
-	if len(g.ahead) > 0 {
-		g.sweepAhead(now)
-	}
-	return nil
-}
-
-// lookInterval is how often a gate looks at all its channels, rung or not, and how
-// long it sleeps at most, since one producer might spoil the doorbell for another. A
-// gate with a single channel, whose producer could only harm itself, sleeps longer
-// each time while nothing comes, up to memseg.MaxParkTime: a thousand such gates that
-// are idle cost next to nothing.
-var lookInterval = time.Second
-
-// lookEverywhere queues all channels once in a while: the doorbell is a hint that
-// a hostile peer may spoil, by clearing the bits of others while it keeps ringing.
-func (g *InputGate) lookEverywhere(now time.Time) {
-	if now.Sub(g.lastLook) < lookInterval {
-		return
-	}
-	g.lastLook = now
-	for i := range g.channels {
-		if c := &g.channels[i]; !c.ended && c.view != nil {
-			g.ready.push(i)
-		}
-	}
-}
-
 // Close ends all channels: their producers see a lost consumer, unless the
 // channel had ended. A call that is waiting returns shuffle.ErrClosed. A second
-// Close returns it too.
+// Close returns it too. What a loop over Records has left is dropped; one that runs
+// ends before its next buffer.
 func (g *InputGate) Close() error {
+	if err := g.check(context.Background()); err != nil {
+		return err
+	}
 	if g.closing.Swap(true) {
-		return fmt.Errorf("input gate: %w", shuffle.ErrClosed)
+		return closedError()
 	}
 	g.mailbox.Lock()
 	g.bell.Wake()
@@ -472,5 +431,6 @@ func (g *InputGate) Close() error {
 			g.end(i)
 		}
 	}
+	g.dropRecords()
 	return g.control.CloseGate()
 }

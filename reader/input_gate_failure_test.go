@@ -45,16 +45,38 @@ func TestFailedChannelDeliversWhatWasCommittedThenItsError(t *testing.T) {
 				require.ErrorIs(t, err, want)
 				require.ErrorContains(t, err, "channel 0")
 				require.NotErrorIs(t, err, io.EOF)
+				require.NotErrorIs(t, err, shuffle.ErrIncomplete)
+				var told *reader.ChannelError
+				require.ErrorAs(t, err, &told)
+				require.Equal(t, &reader.ChannelError{Channel: 0, Ended: true, Err: want}, told)
 				requireNothing(t, g) // it is told once
 
 				emit(t, links[1], segmentSize)
 				finish(t, links[1])
 				require.Equal(t, buffer(1, segmentSize), next(t, g), "the other channel goes on")
 				require.Equal(t, endOfPartition(1), next(t, g))
-				_, err = g.Next(context.Background())
-				require.ErrorIs(t, err, io.EOF)
+				requireIncomplete(t, g, want)
 			})
 		})
+	}
+}
+
+// requireIncomplete says that a gate has ended with a loss, whoever asks how often.
+func requireIncomplete(t testing.TB, g *linktest.Gate, want error) {
+	t.Helper()
+	for range 2 {
+		_, byNext := g.Next(context.Background())
+		_, ok, byTryNext := g.TryNext()
+		require.False(t, ok)
+		records, byRecords := collect(g)
+		require.Empty(t, records)
+		for _, err := range []error{byNext, byTryNext, byRecords} {
+			require.ErrorIs(t, err, shuffle.ErrIncomplete)
+			require.ErrorIs(t, err, want)
+			require.NotErrorIs(t, err, io.EOF)
+			var told *reader.ChannelError
+			require.ErrorAs(t, err, &told)
+		}
 	}
 }
 
@@ -119,8 +141,7 @@ func TestViewThatComesAfterTheFailureIsClosed(t *testing.T) {
 		link := newLink(t, memory)
 		mapped := memseg.LiveMappings()
 		g.Attach(0, link, 0)
-		_, err = g.Next(context.Background())
-		require.ErrorIs(t, err, io.EOF)
+		requireIncomplete(t, g, shuffle.ErrPartitionNotFound)
 		if memory == linktest.Mapped {
 			producer := int64(2) // of the consumer's words and doorbell
 			require.Equal(t, mapped+producer, memseg.LiveMappings(), "the view has unmapped its memory")
@@ -190,6 +211,8 @@ func TestFaultOfForeignMemoryIsAnError(t *testing.T) {
 	require.NoError(t, unix.Mprotect(region.Bytes(), unix.PROT_NONE))
 	_, err = g.Next(context.Background())
 	require.ErrorIs(t, err, memseg.ErrFault)
+	require.ErrorContains(t, err, "channel 0")
+	requireIncomplete(t, g, memseg.ErrFault)
 	require.NoError(t, g.Close())
 	require.NoError(t, region.Close())
 	require.NoError(t, memfd.Close())
@@ -306,7 +329,8 @@ func TestProducerThatPromisesWhatIsNotThereEndsItsChannel(t *testing.T) {
 			_, err := gate.Next(context.Background())
 			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			_, err = gate.Next(context.Background())
-			require.ErrorIs(t, err, io.EOF)
+			require.ErrorIs(t, err, shuffle.ErrIncomplete)
+			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			require.NoError(t, gate.Close())
 		})
 	}

@@ -50,12 +50,13 @@ var (
 	// message names the limit.
 	ErrQuotaExceeded error = sentinel.New("quota exceeded")
 	// ErrRecordTooLarge is returned for a record of 2 GiB or more, the reach of
-	// its length prefix.
+	// its length prefix, and by a gate for one beyond its MaxRecordLength.
 	ErrRecordTooLarge error = sentinel.New("record too large")
 	// ErrEventTooLarge is returned for an event that does not fit an event slot.
 	ErrEventTooLarge error = sentinel.New("event too large")
-	// ErrTooManyBuffersHeld is returned by a gate when the user keeps so many
-	// buffers of a channel that its producer could not go on.
+	// ErrTooManyBuffersHeld is returned by a gate when the user keeps more buffers
+	// of a channel than half of its share of the pool, or keeps one for so long that
+	// the producer waits for what it holds back.
 	ErrTooManyBuffersHeld error = sentinel.New("too many buffers held")
 )
 
@@ -70,9 +71,10 @@ var (
 	// end-of-partition is published but nobody has acknowledged it: whether consumers
 	// have read or will read a whole stream is not known. Finish may be called again.
 	ErrOutcomeUnknown error = sentinel.New("the end is published, and whether it is read is not known")
-	// ErrConcurrentUse is returned when two goroutines write to one partition at a
-	// time, or a second writer is made for it.
-	ErrConcurrentUse error = sentinel.New("only one goroutine at a time may write")
+	// ErrConcurrentUse is returned when two goroutines write to one partition or read
+	// one gate at a time, when a second writer is made for a partition, and when a gate
+	// is read from within a loop over its records.
+	ErrConcurrentUse error = sentinel.New("only one at a time may write or read")
 	// ErrClosed is returned by any call after Close, of the thing itself or of the
 	// client that it belongs to.
 	ErrClosed error = sentinel.New("closed")
@@ -91,7 +93,13 @@ var (
 	// ErrProtocol is returned when a peer sent or wrote something that the
 	// protocol or the layout does not allow.
 	ErrProtocol error = sentinel.New("protocol violation")
-	// ErrCorruptRecord is returned when a record's framing does not fit its
-	// bytes or its codec consumed another number of bytes than framed.
+	// ErrCorruptRecord is returned when a record's framing does not fit its bytes,
+	// or its codec could not read it: it returned an error or panicked.
 	ErrCorruptRecord error = sentinel.New("corrupt record")
+	// ErrIncomplete is returned, with the first error of a channel, by a gate whose
+	// channels have all ended, but not all of them with all of their data.
+	ErrIncomplete error = sentinel.New("all channels have ended, and not all of them are whole")
+	// ErrRecordsLeft is returned by a gate that is read by buffers and by records in
+	// turn, where the other way of reading has not finished what it has begun.
+	ErrRecordsLeft error = sentinel.New("the gate is in the middle of records")
 )

@@ -27,8 +27,9 @@ type Gate struct {
 	bell     *memseg.Doorbell // the test's
 }
 
-// NewGate returns a gate with so many channels, none of them attached.
-func NewGate(t TB, memory Memory, channels int) *Gate {
+// NewGate returns a gate with so many channels, none of them attached. Their inputs
+// are of no partition in particular; change may say more of the gate.
+func NewGate(t TB, memory Memory, channels int, change ...func(spec *reader.GateSpec)) *Gate {
 	t.Helper()
 	layout, err := memseg.NewGateLayout(1, channels)
 	require.NoError(t, err)
@@ -40,7 +41,11 @@ func NewGate(t TB, memory Memory, channels int) *Gate {
 	g.mapped, g.unmap = region, []func(){unmapRegion, unmapBell}
 	g.bell, err = memseg.NewDoorbell(g.objects.pin(g.doorbell), channels)
 	require.NoError(t, err)
-	g.InputGate, err = reader.NewInputGate(region, layout, bell, gateHost{g})
+	spec := reader.GateSpec{Inputs: make([]reader.Input, channels)}
+	for _, f := range change {
+		f(&spec)
+	}
+	g.InputGate, err = reader.NewInputGate(region, layout, bell, spec, gateHost{g})
 	require.NoError(t, err)
 	atEnd(t).close(func() { _ = g.Close() }) // the test may have closed it
 	return g

@@ -68,6 +68,9 @@ func consume(ctx context.Context, plan consumerPlan) (result consumerResult, err
 func (plan *consumerPlan) read(ctx context.Context, gate *reader.InputGate, result *consumerResult) (again bool, err error) {
 	total := uint64(0)
 	for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
+		if errors.Is(err, shuffle.ErrIncomplete) {
+			break // all have ended, and what was lost was told before
+		}
 		if err != nil {
 			return true, result.endChannel(err)
 		}

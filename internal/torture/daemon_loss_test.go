@@ -116,8 +116,9 @@ func TestEveryCommittedRecordSurvivesItsProducer(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, got, uint64(holdAt-1), mode)
 		require.Less(t, got, uint64(holdAt+2), mode)
-		for range reader.Records(ctx, gate, shuffle.Bytes{}) {
-			require.Fail(t, "nothing comes after the error")
+		for _, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
+			require.ErrorIs(t, err, shuffle.ErrIncomplete, "nothing comes after the error")
+			require.ErrorIs(t, err, shuffle.ErrProducerLost)
 		}
 		require.NoError(t, gate.Close())
 	}

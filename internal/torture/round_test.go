@@ -215,7 +215,7 @@ func (r *round) readInstead(ctx context.Context, plan *consumerPlan) error {
 			if err := b.Release(); err != nil {
 				return err
 			}
-		case errors.Is(err, io.EOF), ctx.Err() != nil:
+		case errors.Is(err, io.EOF), errors.Is(err, shuffle.ErrIncomplete), ctx.Err() != nil:
 			return gate.Close()
 		case channelOfError.FindString(err.Error()) == "":
 			return errors.Join(fmt.Errorf("read in place of a consumer that is gone: %w", err), gate.Close())

@@ -1,0 +1,194 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"runtime/debug"
+
+	"shuffled/memseg"
+	"shuffled/shuffle"
+)
+
+// Records returns the records of all channels of a gate as they come, until the
+// gate has ended. Events are passed over, and barriers do not hold up their channel.
+// A record, and what it refers to, may lie in shared memory: it is valid until the
+// next step of the loop, unless the codec copies.
+//
+// An error ends the loop: that of ctx, shuffle.ErrConcurrentUse, ErrRecordsLeft where
+// Next has handed out the beginning of a record, or the *ChannelError of a
+// channel (after the records that its producer had committed). Ranging over the
+// gate again, after an error, a break, or a panic of the body that was recovered,
+// goes on with the next record. A loop ends without an error only if every channel
+// has delivered all of its records: after a loss, it ends with
+// shuffle.ErrIncomplete and the first error each time.
+//
+// A record that the codec refuses with an error, or on which it panics, is lost, and
+// its channel goes on with the next one: shuffle.ErrCorruptRecord. A channel whose
+// framing is lost, or that has a record longer than the gate's MaxRecordLength, has
+// ended.
+//
+// ctx is looked at before each buffer and, within a large one, every 32 KiB.
+//
+// The body must not read the gate in another way, or range over it once more: that
+// is shuffle.ErrConcurrentUse. It may Close it.
+func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Codec[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		r := recordLoop[T]{ctx: ctx, gate: g, codec: codec, yield: yield}
+		if err := g.check(ctx); err != nil {
+			r.fail(err)
+			return
+		}
+		if any(codec) == nil {
+			r.fail(fmt.Errorf("read records without a codec: %w", shuffle.ErrInvalidArgument))
+			return
+		}
+		if _, ok := any(codec).(shuffle.Bytes); ok {
+			r.yieldBytes, _ = any(yield).(func([]byte, error) bool)
+		}
+		r.limit = uint32(g.spec.MaxRecordLength)
+		unread, err := g.beginRecords()
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		defer g.endRecords()
+		if len(unread.bytes) > 0 {
+			if err := r.check(); err != nil {
+				_ = g.keepUnread(unread) // which it is already
+				r.fail(err)
+				return
+			}
+			if !r.deliver(unread) {
+				return
+			}
+		}
+		b := &memseg.Buffer{}
+		for {
+			element, err := g.next(ctx, b, byRecord)
+			if err == io.EOF { // not that of somebody else in a chain
+				return
+			}
+			if err != nil {
+				r.fail(err)
+				return
+			}
+			if !element.IsEvent() && !r.deliverBuffer(element) {
+				return
+			}
+		}
+	}
+}
+
+// deliverBuffer delivers a buffer and releases it, whatever the body does.
+func (r *recordLoop[T]) deliverBuffer(element BufferOrEvent) (goOn bool) {
+	defer func() { _ = element.Release() }()
+	chunk := element.Bytes()
+	if !r.gate.spec.CopyRecords {
+		return r.deliver(unreadRecords{channel: element.Channel, bytes: chunk, shared: element.Buffer})
+	}
+	own, err := appendShared(r.gate.scratch[:0], chunk)
+	r.gate.scratch = own
+	_ = element.Release()
+	if err != nil {
+		r.fail(r.gate.failRecords(element.Channel, err))
+		return false
+	}
+	return r.deliver(unreadRecords{channel: element.Channel, bytes: own})
+}
+
+// appendShared copies bytes that may lie in shared memory.
+func appendShared(dst, src []byte) (_ []byte, err error) {
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "copy records", &err)
+	return append(dst, src...), nil
+}
+
+// unreadRecords are records that were not delivered yet, from the start of one on.
+type unreadRecords struct {
+	channel int
+	bytes   []byte
+	shared  *memseg.Buffer // whose memory they lie in, nil for the process's own
+}
+
+// beginRecords claims the gate for a loop, and returns what the last one left.
+func (g *InputGate) beginRecords() (unreadRecords, error) {
+	if err := g.enter(); err != nil {
+		return unreadRecords{}, err
+	}
+	defer g.reading.Unlock()
+	if !g.looping.CompareAndSwap(false, true) {
+		return unreadRecords{}, fmt.Errorf("input gate: another loop over Records is running: %w", shuffle.ErrConcurrentUse)
+	}
+	unread := g.unread
+	g.unread = unreadRecords{}
+	return unread, nil
+}
+
+func (g *InputGate) endRecords() {
+	g.looping.Store(false)
+	if g.closing.Load() {
+		g.dropRecords() // Close has left it to the loop
+	}
+}
+
+// dropRecords forgets everything that a loop has left, unless one is running.
+func (g *InputGate) dropRecords() {
+	if !g.looping.CompareAndSwap(false, true) {
+		return
+	}
+	g.unread, g.scratch = unreadRecords{}, nil
+	for i := range g.channels {
+		g.channels[i].record = partialRecord{}
+	}
+}
+
+// checkNotInRecords refuses to read otherwise what a loop over Records reads.
+func (g *InputGate) checkNotInRecords() error {
+	switch {
+	case g.looping.Load():
+		return fmt.Errorf("input gate: a loop over Records is running: %w", shuffle.ErrConcurrentUse)
+	case len(g.unread.bytes) > 0:
+		return g.channelError(g.unread.channel, fmt.Errorf("a loop over Records has left %d bytes of records: range over Records again: %w",
+			len(g.unread.bytes), shuffle.ErrRecordsLeft))
+	}
+	return nil
+}
+
+// keepUnread keeps records for the next loop, in memory of the process's own, so
+// that their buffer can be released.
+func (g *InputGate) keepUnread(unread unreadRecords) (err error) {
+	if len(unread.bytes) == 0 {
+		return nil
+	}
+	if unread.shared != nil {
+		if unread.bytes, err = appendShared(nil, unread.bytes); err != nil {
+			return g.failRecords(unread.channel, err)
+		}
+		unread.shared = nil
+	} else {
+		g.scratch = nil // they may lie in it
+	}
+	g.unread = unread
+	return nil
+}
+
+// failRecords ends a channel from within a loop over Records.
+func (g *InputGate) failRecords(channel int, err error) error {
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	if g.closing.Load() {
+		return closedError()
+	}
+	if g.channels[channel].ended { // end-of-partition is not there to be seen any more
+		return g.lose(channel, err)
+	}
+	return g.fail(channel, err)
+}
+
+// loseRecord notes that a channel has lost a record.
+func (g *InputGate) loseRecord(channel int, err error) error {
+	g.reading.Lock()
+	defer g.reading.Unlock()
+	return g.lose(channel, err)
+}

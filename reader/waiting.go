@@ -1,0 +1,196 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"shuffled/memseg"
+)
+
+// lookForNews queues channels that others gave news of.
+func (g *InputGate) lookForNews() {
+	// The doorbell first: a ring that is taken note of before what it rang for is
+	// looked at would not end the next sleep.
+	if rings := g.bell.Rings(); rings != g.rings {
+		g.rings = rings
+		g.bell.Collect(len(g.channels), g.ready.push)
+	}
+	if g.hasMail.Load() {
+		g.readMail()
+	}
+	const pollsPerSweep = 256
+	if g.polls++; g.polls%pollsPerSweep == 0 {
+		now := time.Now()
+		if len(g.ahead) > 0 {
+			g.sweepAhead(now)
+		}
+		g.lookEverywhere(now)
+	}
+}
+
+// arm leaves a channel until its producer rings. If something came meanwhile, it
+// is queued again. A channel whose producer waits for what the user keeps has an
+// error.
+func (g *InputGate) arm(channel int) error {
+	c := &g.channels[channel]
+	now := time.Now()
+	if c.view.HoldsBack() {
+		if err := c.view.CheckStuck(now); err != nil {
+			g.ready.push(channel)
+			return g.channelError(channel, err)
+		}
+		if !c.isKeeping {
+			c.isKeeping = true
+			g.keeping = append(g.keeping, channel)
+		}
+	}
+	c.adapt(now)
+	if !c.view.Arm(c.threshold) {
+		g.ready.push(channel)
+		return nil
+	}
+	if c.threshold > 0 && !c.isAhead {
+		c.isAhead = true
+		g.ahead = append(g.ahead, channel)
+	}
+	return nil
+}
+
+// keepInterval is how often a gate looks at channels whose user keeps so many
+// buffers that their producers may be waiting for them.
+const keepInterval = 50 * time.Millisecond
+
+// lookAtKeeping queues those channels once in a while.
+func (g *InputGate) lookAtKeeping(now time.Time) {
+	if len(g.keeping) == 0 || now.Before(g.nextKeeping) {
+		return
+	}
+	g.nextKeeping = now.Add(keepInterval)
+	for _, channel := range g.keeping {
+		g.channels[channel].isKeeping = false
+		g.ready.push(channel)
+	}
+	g.keeping = g.keeping[:0]
+}
+
+// aheadPatience bounds how long finished data may lie below the threshold of a
+// channel whose producer went slow.
+const aheadPatience = 5 * time.Millisecond
+
+// sweepAhead makes channels that have waited long for a full batch take less.
+func (g *InputGate) sweepAhead(now time.Time) {
+	if now.Before(g.nextSweep) {
+		return
+	}
+	g.nextSweep = now.Add(aheadPatience)
+	for _, channel := range g.ahead {
+		c := &g.channels[channel]
+		c.isAhead = false
+		if !c.ended && now.Sub(c.armedAt) >= aheadPatience {
+			c.slow()
+		}
+		g.ready.push(channel)
+	}
+	g.ahead = g.ahead[:0]
+}
+
+// daemonLostGrace is how long a wait may find nothing once nobody watches the
+// producers.
+const daemonLostGrace = 500 * time.Millisecond
+
+// park waits for a ring.
+func (g *InputGate) park(ctx context.Context) error {
+	if g.closing.Load() {
+		return nil // its ring was taken note of
+	}
+	timeout := max(g.patience, lookInterval)
+	if len(g.ahead) > 0 {
+		timeout = aheadPatience
+	}
+	if len(g.keeping) > 0 {
+		timeout = min(timeout, keepInterval)
+	}
+	lost := g.daemonLost.Load()
+	if lost != nil {
+		timeout = min(timeout, daemonLostGrace)
+	}
+	start := time.Now()
+	g.idle.Start()
+	err := g.bell.Park(ctx, g.rings, g.words.Parked, timeout)
+	now := time.Now()
+	waited := now.Sub(start)
+	g.idle.Stop()
+	g.wakeUps++
+	g.words.WakeUps.Store(g.wakeUps)
+	if err != nil {
+		return fmt.Errorf("wait for input: %w", err)
+	}
+	quiet := g.bell.Rings() == g.rings
+	g.bell.Collect(len(g.channels), func(channel int) { // also if the count was put back
+		quiet = false
+		g.ready.push(channel)
+	})
+	if !quiet {
+		g.quietSince = time.Time{}
+	} else if lost != nil {
+		if err := g.checkDaemonLost(*lost, start, now); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !quiet:
+		g.patience = 0
+	case len(g.channels) == 1 && waited >= timeout:
+		g.patience = min(2*timeout, memseg.MaxParkTime)
+	}
+	g.lookEverywhere(now)
+	if len(g.ahead) > 0 {
+		g.sweepAhead(now)
+	}
+	g.lookAtKeeping(now)
+	return nil
+}
+
+// checkDaemonLost returns lost each time that nothing has come for a while, from
+// start at the latest until now.
+func (g *InputGate) checkDaemonLost(lost error, start, now time.Time) error {
+	if g.quietSince.IsZero() {
+		g.quietSince = start
+	}
+	if now.Sub(g.quietSince) < daemonLostGrace {
+		return nil
+	}
+	g.quietSince = time.Time{}
+	return lost
+}
+
+// nothing is what a look without waiting found.
+func (g *InputGate) nothing() error {
+	if lost := g.daemonLost.Load(); lost != nil {
+		now := time.Now()
+		return g.checkDaemonLost(*lost, now, now)
+	}
+	return nil
+}
+
+// lookInterval is how often a gate looks at all its channels, rung or not, and how
+// long it sleeps at most, since one producer might spoil the doorbell for another. A
+// gate with a single channel, whose producer could only harm itself, sleeps longer
+// each time while nothing comes, up to memseg.MaxParkTime: a thousand such gates that
+// are idle cost next to nothing.
+var lookInterval = time.Second
+
+// lookEverywhere queues all channels once in a while: the doorbell is a hint that
+// a hostile peer may spoil, by clearing the bits of others while it keeps ringing.
+func (g *InputGate) lookEverywhere(now time.Time) {
+	if now.Sub(g.lastLook) < lookInterval {
+		return
+	}
+	g.lastLook = now
+	for i := range g.channels {
+		if c := &g.channels[i]; !c.ended && c.view != nil {
+			g.ready.push(i)
+		}
+	}
+}
