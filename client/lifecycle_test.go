@@ -210,6 +210,9 @@ func TestClosingTheClientFirstLeavesGateAndPartitionToClose(t *testing.T) {
 	require.NotZero(t, memseg.LiveMappings())
 	for name, call := range map[string]func() error{
 		"emit":    func() error { return p.EmitRecord(testContext(t), framed("x"), 0) },
+		"flush":   func() error { return p.Flush(0) },
+		"all":     p.FlushAll,
+		"event":   func() error { return p.BroadcastEvent(testContext(t), shuffle.CustomEvent{Name: "x"}) },
 		"finish":  func() error { return p.Finish(testContext(t)) },
 		"fail":    func() error { return p.Fail(testContext(t), io.ErrUnexpectedEOF) },
 		"release": func() error { return p.Release(testContext(t)) },

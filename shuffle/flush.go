@@ -43,7 +43,13 @@ func (p *ResultPartition) flushSome(f func() error) (err error) {
 		}
 	}()
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "flush", &err)
-	return f()
+	if err := f(); err != nil {
+		return err
+	}
+	if ended := p.ended.Load(); ended != nil && errors.Is(*ended, ErrClosed) {
+		return *ended // with its client: nobody is there any more to be told
+	}
+	return nil
 }
 
 func (p *ResultPartition) flushAll() {
