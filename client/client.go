@@ -32,6 +32,7 @@ type Option func(*options)
 
 type options struct {
 	socket, name string
+	operator     bool
 	log          *slog.Logger
 	tidyPause    time.Duration
 }
@@ -41,6 +42,12 @@ func WithSocket(path string) Option { return func(o *options) { o.socket = path 
 
 // WithName sets the name that operators see; by default the program's.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// WithOperator says that the client sends an operator's requests only, such as
+// List and Inspect. Root and the daemon's own user are then let in also when the
+// daemon has no connection left; there, everything else is refused with
+// shuffle.ErrQuotaExceeded.
+func WithOperator() Option { return func(o *options) { o.operator = true } }
 
 // WithLogger sets where the client reports what nobody else is told of. By
 // default it is silent.
@@ -129,17 +136,17 @@ func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() er
 	c.tasks.Go(c.receive)
 	c.tasks.Go(c.inbox.run)
 	c.tasks.Go(func() { c.tidy(o.tidyPause) })
-	if err := c.hello(ctx, o.name); err != nil {
+	if err := c.hello(ctx, o.name, o.operator); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("greet the daemon: %w", err)
 	}
 	return c, nil
 }
 
-func (c *Client) hello(ctx context.Context, name string) error {
+func (c *Client) hello(ctx context.Context, name string, operator bool) error {
 	reply, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{
 		MinVersion: ipc.MinProtocolVersion, MaxVersion: ipc.MaxProtocolVersion,
-		Features: uint64(ipc.SupportedFeatures), ClientName: name,
+		Features: uint64(ipc.SupportedFeatures), ClientName: name, Operator: operator,
 	}}}, nil)
 	if err != nil {
 		return err

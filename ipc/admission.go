@@ -160,19 +160,26 @@ func (c *creation) start() error {
 // the answer.
 func (c *creation) complete() error {
 	r, s := c.region, c.session
-	fds, err := FDs(nil), s.server.checkDraining()
+	err := s.server.checkDraining()
 	if err == nil {
-		fds, err = r.createMemory()
+		err = r.createMemory()
 	}
 	if err != nil {
 		return c.fail(fmt.Errorf("create partition %s: %w", r.spec.Label(), describeShortage(err)))
 	}
 	if !s.created(c) {
-		fds.Close()
 		return c.fail(fmt.Errorf("create partition %s: its client is gone: %w", r.spec.Label(), shuffle.ErrClosed))
 	}
 	s.server.statistics.partitionCreated()
-	s.reply(c.requestID, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionCreated{PartitionCreated: r.created()}}, fds...)
+	created := r.created()
+	s.answerFunc(c.requestID, sharedAnswer, func() (*controlpb.ServerMessage, FDs, error) {
+		fds, err := s.server.share(s.outbox.ended, func() (FDs, error) { return shareReadWrite(r.memfd, r.doorbell) })
+		if err != nil {
+			s.forgetPartition(r)
+			return nil, nil, c.fail(fmt.Errorf("create partition %s: %w", r.spec.Label(), describeShortage(err)))
+		}
+		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionCreated{PartitionCreated: created}}, fds, nil
+	})
 	r.start()
 	return nil
 }

@@ -281,7 +281,7 @@ func (c *Conn) receive(msg proto.Message) (FDs, error) {
 	case err != nil:
 		return nil, closedOr(err)
 	}
-	defer receiveBuffers.Put(r.buffer)
+	defer receiveBuffers.put(r.buffer)
 	// Whatever else is wrong, descriptors that have arrived must be found.
 	fds, rightsErr := parseRights(r.buffer.control[:r.controlLength])
 	switch {
@@ -307,6 +307,23 @@ func (c *Conn) receive(msg proto.Message) (FDs, error) {
 // that come, and a packet with some gives an error that wraps
 // shuffle.ErrProtocol. To be called before the first Receive.
 func (c *Conn) RefuseDescriptors() { c.noDescriptors = true }
+
+// stopReceive ends the Receive that waits and those that come.
+func (c *Conn) stopReceive() { _ = c.socket.SetReadDeadline(time.Unix(1, 0)) }
+
+// waitForRoom waits until the socket takes a packet of any size but the largest.
+// Close ends it.
+func (c *Conn) waitForRoom() error {
+	err := c.raw.Write(func(fd uintptr) bool {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(poll, 0)
+		return n != 0 || err != nil && err != unix.EINTR
+	})
+	if err != nil {
+		return closedOr(err)
+	}
+	return nil
+}
 
 // Close ends the connection; the peer sees it as io.EOF after it has received
 // what was sent. It unblocks Send and Receive. Calls after the first do nothing

@@ -2,6 +2,7 @@ package ipc
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"shuffled/ipc/controlpb"
@@ -22,6 +23,7 @@ type hostedGate struct {
 	words    *memseg.Region // the whole region, read-only, for statistics
 	counters gateCounters   // guarded by Server.mu, as is words
 	use      account
+	freed    sync.Once
 	channels []*hostedChannel // nil where there is no input yet; the session's goroutine's own
 }
 
@@ -50,7 +52,9 @@ func (g *hostedGate) create(channels int) (err error) {
 	if g.layout, err = memseg.NewGateLayout(g.id, channels); err != nil {
 		return err
 	}
-	use := account{gates: 1, control: g.layout.RegionSize() + memseg.DoorbellSize(channels)}
+	use := account{
+		gates: 1, control: g.layout.RegionSize() + memseg.DoorbellSize(channels), heap: gateHeap + inputHeap*int64(channels),
+	}
 	if err = server.ledger.reserve(g.session.who.UID, use); err != nil {
 		return err
 	}
@@ -83,9 +87,11 @@ func (g *hostedGate) create(channels int) (err error) {
 	return nil
 }
 
-// free gives everything back that nobody holds, and leaves the rest to the books.
-// The requests of the channels have ended.
-func (g *hostedGate) free() {
+// free gives everything back that nobody holds, and leaves the rest to the books,
+// once. The requests of the channels have ended.
+func (g *hostedGate) free() { g.freed.Do(g.giveBack) }
+
+func (g *hostedGate) giveBack() {
 	server := g.session.server
 	server.mu.Lock()
 	delete(server.gates, g.id)

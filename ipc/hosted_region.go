@@ -82,7 +82,11 @@ func (r *hostedRegion) plan() (err error) {
 	r.fitMemory(required)
 	r.layout.Epoch = s.newEpoch(r)
 	r.layout.FirstOrdinal = s.config.FirstOrdinal
-	use := account{partitions: 1, control: r.controlBytes(), memory: r.layout.RegionSize()}
+	use := account{
+		partitions: 1, control: r.controlBytes(), memory: r.layout.RegionSize(),
+		heap:     partitionHeap + subpartitionHeap*int64(r.layout.Subpartitions),
+		promised: int64(required) * int64(s.config.SegmentSize),
+	}
 	if err := s.ledger.reserve(r.uid, use); err != nil {
 		return err
 	}
@@ -174,24 +178,21 @@ func (r *hostedRegion) setGrant(grant *pool.Grant) error {
 	return r.over
 }
 
-// createMemory makes the shared objects of a partition that was admitted, backs what
-// is needed at once, and returns descriptors for the producer.
-func (r *hostedRegion) createMemory() (FDs, error) {
+// createMemory makes the shared objects of a partition that was admitted, and backs
+// what is needed at once.
+func (r *hostedRegion) createMemory() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.over != nil:
-		return nil, r.over
+		return r.over
 	case r.dropped:
-		return nil, fmt.Errorf("the daemon is %w", shuffle.ErrClosed)
+		return fmt.Errorf("the daemon is %w", shuffle.ErrClosed)
 	}
 	r.segments = pool.NewSegmentSet(r.layout.Segments)
 	r.ranges = r.newHugeRanges()
 	r.size = r.grant.Limit()
-	if err := r.createObjects(); err != nil {
-		return nil, err
-	}
-	return shareReadWrite(r.memfd, r.doorbell)
+	return r.createObjects()
 }
 
 // createObjects does so step by step; free undoes as far as it came. The lock is

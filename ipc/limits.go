@@ -2,13 +2,20 @@ package ipc
 
 import (
 	"fmt"
-	"sync"
 
 	"shuffled/shuffle"
 )
 
 // Limits bound what clients may use of the daemon. Zero selects the default of a
-// field; the errors are shuffle.ErrQuotaExceeded and name the field.
+// field; the errors are shuffle.ErrQuotaExceeded and name the flag that the
+// daemon has for it.
+//
+// All clients together cannot use up what counts for everybody: the last eighth
+// of each limit is kept for users that have less than a sixteenth of it. So one
+// user can have nearly everything on a host of its own, and none can keep
+// another from its sixteenth. Root and the daemon's own user, who could end the
+// daemon, are not held back by this; and when there is no connection left, they
+// still get one for an operator's requests.
 type Limits struct {
 	// Connections is how many clients there may be; 10,000 by default.
 	Connections int
@@ -23,12 +30,17 @@ type Limits struct {
 	// gates may take beside the segments; a quarter of the memory by default, at
 	// least 64 MiB.
 	ControlMemory int64
+	// HeapMemory is how many bytes of the daemon's own heap connections, partitions,
+	// gates and inputs may take, by what each was measured to cost; a quarter of the
+	// memory by default, at least 64 MiB.
+	HeapMemory int64
 	// Descriptors is how many file descriptors connections, partitions and gates
 	// may take: one, two and two each. No limit by default; a daemon sets it below
 	// RLIMIT_NOFILE, so that it runs out of them nowhere else.
 	Descriptors int
 
-	// What one user may have of it; by default everything.
+	// What one user may have of it, whoever it is; by default nothing but the share
+	// that is kept for others.
 	ConnectionsPerUID int
 	PartitionsPerUID  int
 	GatesPerUID       int
@@ -58,6 +70,9 @@ func (l Limits) withDefaults(memory int64) Limits {
 	if l.ControlMemory == 0 {
 		l.ControlMemory = max(memory/4, 64<<20)
 	}
+	if l.HeapMemory == 0 {
+		l.HeapMemory = max(memory/4, 64<<20)
+	}
 	if l.MemoryPerUID == 0 {
 		l.MemoryPerUID = 1 << 62
 	}
@@ -79,6 +94,7 @@ func (l *Limits) validate() error {
 		{"PartitionsPerUID", int64(l.PartitionsPerUID), maxCount},
 		{"GatesPerUID", int64(l.GatesPerUID), maxCount},
 		{"ControlMemory", l.ControlMemory, 1 << 62},
+		{"HeapMemory", l.HeapMemory, 1 << 62},
 		{"MemoryPerUID", l.MemoryPerUID, 1 << 62},
 	} {
 		if field.value < 1 || field.value > field.most {
@@ -86,101 +102,4 @@ func (l *Limits) validate() error {
 		}
 	}
 	return nil
-}
-
-// An account counts what somebody uses.
-type account struct {
-	connections, partitions, gates int
-	memory, control                int64
-}
-
-func (a *account) add(b account, sign int) {
-	a.connections += sign * b.connections
-	a.partitions += sign * b.partitions
-	a.gates += sign * b.gates
-	a.memory += int64(sign) * b.memory
-	a.control += int64(sign) * b.control
-}
-
-// descriptors is how many file descriptors that takes.
-func (a *account) descriptors() int64 { return int64(a.connections) + 2*int64(a.partitions+a.gates) }
-
-// A ledger keeps what is in use within the limits.
-type ledger struct {
-	limits Limits
-
-	mu     sync.Mutex
-	total  account
-	perUID map[uint32]*account
-}
-
-func newLedger(limits Limits) *ledger {
-	return &ledger{limits: limits, perUID: make(map[uint32]*account)}
-}
-
-// reserve books use for a user, or returns shuffle.ErrQuotaExceeded with the
-// name of the limit and books nothing.
-func (l *ledger) reserve(uid uint32, use account) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	own := l.perUID[uid]
-	if own == nil {
-		own = &account{}
-	}
-	for _, limit := range []struct {
-		name           string
-		got, add, most int64
-	}{
-		{"Connections", int64(l.total.connections), int64(use.connections), int64(l.limits.Connections)},
-		{"Partitions", int64(l.total.partitions), int64(use.partitions), int64(l.limits.Partitions)},
-		{"Gates", int64(l.total.gates), int64(use.gates), int64(l.limits.Gates)},
-		{"ControlMemory", l.total.control, use.control, l.limits.ControlMemory},
-		{"Descriptors", l.total.descriptors(), use.descriptors(), int64(l.limits.Descriptors)},
-		{"ConnectionsPerUID", int64(own.connections), int64(use.connections), int64(l.limits.ConnectionsPerUID)},
-		{"PartitionsPerUID", int64(own.partitions), int64(use.partitions), int64(l.limits.PartitionsPerUID)},
-		{"GatesPerUID", int64(own.gates), int64(use.gates), int64(l.limits.GatesPerUID)},
-		{"MemoryPerUID", own.memory, use.memory, l.limits.MemoryPerUID},
-	} {
-		if limit.add > 0 && limit.add > limit.most-limit.got {
-			return fmt.Errorf("limit %s of the daemon: %d in use and %d more, limit %d: %w",
-				limit.name, limit.got, limit.add, limit.most, shuffle.ErrQuotaExceeded)
-		}
-	}
-	l.total.add(use, 1)
-	own.add(use, 1)
-	l.perUID[uid] = own
-	return nil
-}
-
-// release gives back what reserve has booked.
-func (l *ledger) release(uid uint32, use account) {
-	if use == (account{}) {
-		return // nothing was booked
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.total.add(use, -1)
-	own := l.perUID[uid]
-	own.add(use, -1)
-	if *own == (account{}) {
-		delete(l.perUID, uid)
-	}
-}
-
-// memoryRoom returns how many bytes a user may still reserve.
-func (l *ledger) memoryRoom(uid uint32) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	room := l.limits.MemoryPerUID
-	if own := l.perUID[uid]; own != nil {
-		room -= own.memory
-	}
-	return room
-}
-
-// inUse returns what everybody uses together.
-func (l *ledger) inUse() account {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.total
 }

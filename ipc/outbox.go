@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -28,14 +29,19 @@ import (
 // open, since Receive still finds there what the peer had sent; call Close after
 // it.
 type Outbox struct {
-	conn  *Conn
-	limit int
-	done  chan struct{} // closed when the sending goroutine has ended
+	conn   *Conn
+	send   func(packet []byte, fds []int) error // conn.sendEncoded but in tests
+	limit  int
+	flight *flight       // bounds what is under way; nil for no bound
+	delays *sendDelays   // counts sends that the kernel puts off; may be nil
+	ended  chan struct{} // closed when err is set
+	done   chan struct{} // closed when the sending goroutine has ended
 
 	mu       sync.Mutex
-	changed  sync.Cond // queue, draining or err; for the sending goroutine
+	changed  sync.Cond // queue, draining or err
 	queue    []parcel
 	bytes    int  // of the packets in the queue
+	hurried  bool // nobody is to wait for the peer any more
 	draining bool // no more posts; the goroutine ends when the queue is empty
 	err      error
 }
@@ -53,13 +59,20 @@ type parcel struct {
 	packet []byte
 	fds    FDs
 	build  func() (proto.Message, FDs, error)
+	// most is what the message that build makes may take at most: room for it is
+	// there before it is built.
+	most load
 }
 
 // NewOutbox starts an Outbox whose queue holds up to limit messages, at least 1,
 // and 4 MiB. The Conn is closed by it; until then anyone may receive from it.
 // The caller must call Close or Shutdown.
 func NewOutbox(conn *Conn, limit int) *Outbox {
-	o := &Outbox{conn: conn, limit: max(limit, 1), done: make(chan struct{})}
+	return newOutbox(conn, limit, nil, nil)
+}
+
+func newOutbox(conn *Conn, limit int, flight *flight, delays *sendDelays) *Outbox {
+	o := &Outbox{conn: conn, send: conn.sendEncoded, limit: max(limit, 1), flight: flight, delays: delays, ended: make(chan struct{}), done: make(chan struct{})}
 	o.changed.L = &o.mu
 	go o.run()
 	return o
@@ -94,7 +107,50 @@ func (o *Outbox) Post(msg proto.Message, fds ...int) error {
 // message sends nothing; an error, or a message that Send would refuse, ends the
 // Outbox with it. Errors are those of Post otherwise.
 func (o *Outbox) PostFunc(build func() (proto.Message, FDs, error)) error {
-	return o.post(parcel{name: "message", build: build})
+	return o.postFunc(build, load{bytes: smallMessage, descriptors: messageDescriptors})
+}
+
+// What a message that is built takes at most, by default.
+const (
+	smallMessage       = 16 << 10
+	messageDescriptors = 2
+)
+
+// postFunc is PostFunc for messages of another size.
+func (o *Outbox) postFunc(build func() (proto.Message, FDs, error), most load) error {
+	return o.post(parcel{name: "message", build: build, most: most})
+}
+
+// What may wait in an Outbox whose peer still gets its requests handled.
+const (
+	quietMessages = 16
+	quietBytes    = 4 << 10
+)
+
+// waitForQuiet waits until not more than a little is unsent, or until the Outbox
+// has ended. A session that does so before it takes the next request lets a
+// client that asks and does not read hold up itself.
+func (o *Outbox) waitForQuiet() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.err == nil && !o.hurried && (len(o.queue) > quietMessages || o.bytes > quietBytes) {
+		o.changed.Wait()
+	}
+}
+
+// hurry ends waitForQuiet for good.
+func (o *Outbox) hurry() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hurried = true
+	o.changed.Broadcast()
+}
+
+// queued returns how many messages wait, and the bytes of those that are made.
+func (o *Outbox) queued() (messages, bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.queue), o.bytes
 }
 
 // post queues a parcel or drops it.
@@ -114,7 +170,7 @@ func (o *Outbox) post(p parcel) error {
 	default:
 		o.queue = append(o.queue, p)
 		o.bytes += len(p.packet)
-		o.changed.Signal()
+		o.changed.Broadcast()
 	}
 	o.mu.Unlock()
 	if full {
@@ -149,7 +205,7 @@ func (o *Outbox) Close() {
 func (o *Outbox) Shutdown(ctx context.Context) error {
 	o.mu.Lock()
 	o.draining = true
-	o.changed.Signal()
+	o.changed.Broadcast()
 	o.mu.Unlock()
 	select {
 	case <-o.done:
@@ -170,7 +226,7 @@ func (o *Outbox) run() {
 		if !ok {
 			return
 		}
-		if err := o.deliver(p); err != nil {
+		if err := o.deliverSafely(p); err != nil {
 			o.end(err)
 		}
 	}
@@ -188,20 +244,54 @@ func (o *Outbox) next() (parcel, bool) {
 	}
 	p := o.queue[0]
 	o.queue[0] = parcel{} // what it holds is not the queue's any more
-	o.queue = o.queue[1:]
+	if o.queue = o.queue[1:]; len(o.queue) == 0 {
+		o.queue = nil // with the memory that a long queue has needed
+	}
 	o.bytes -= len(p.packet)
+	o.changed.Broadcast()
 	return p, true
 }
 
-// deliver sends one parcel and closes its descriptors.
+// deliverSafely ends the Outbox alone if a message cannot be made.
+func (o *Outbox) deliverSafely(p parcel) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicError{r, debug.Stack()}
+		}
+	}()
+	return o.deliver(p)
+}
+
+// A panicError is a panic of a function that was to make a message.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return "the daemon failed to make a message" }
+
+// deliver sends one parcel and closes its descriptors. What a message costs is
+// booked before it is made.
 func (o *Outbox) deliver(p parcel) error {
+	booked := p.most
+	if p.build == nil {
+		booked = load{int64(len(p.packet)) + packetCost, int64(len(p.fds))}
+	}
+	if !o.book(booked) {
+		p.fds.Close()
+		return nil // the Outbox has ended
+	}
 	if p.build != nil {
+		if err := o.conn.waitForRoom(); err != nil {
+			return fmt.Errorf("send %s: %w", p.name, err)
+		}
 		msg, fds, err := p.build()
 		defer fds.Close()
 		if err != nil {
 			return err
 		}
 		if msg == nil {
+			o.unbook(booked)
 			return nil
 		}
 		p.name, p.fds = messageName(msg), fds
@@ -211,12 +301,21 @@ func (o *Outbox) deliver(p parcel) error {
 		if err != nil {
 			return fmt.Errorf("send %s: %w", p.name, err)
 		}
+		o.unbook(load{booked.bytes - int64(len(p.packet)) - packetCost, booked.descriptors - int64(len(fds))})
 	}
 	defer p.fds.Close()
-	if err := o.conn.sendEncoded(p.packet, p.fds); err != nil {
+	if err := o.sendPatiently(p); err != nil {
 		return fmt.Errorf("send %s: %w", p.name, err)
 	}
 	return nil
+}
+
+func (o *Outbox) book(more load) bool { return o.flight == nil || o.flight.take(more, o.ended) }
+
+func (o *Outbox) unbook(less load) {
+	if o.flight != nil {
+		o.flight.giveBack(load{max(less.bytes, 0), max(less.descriptors, 0)})
+	}
 }
 
 // end records why the Outbox has ended, unless it had already, drops the queue
@@ -225,10 +324,11 @@ func (o *Outbox) end(reason error) {
 	o.mu.Lock()
 	if o.err == nil {
 		o.err = reason
+		close(o.ended)
 	}
 	dropped := o.queue
 	o.queue, o.bytes = nil, 0
-	o.changed.Signal()
+	o.changed.Broadcast()
 	o.mu.Unlock()
 	for _, p := range dropped {
 		p.fds.Close()

@@ -3,7 +3,6 @@ package ipc
 import (
 	"errors"
 	"io"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +18,26 @@ type receiveBuffer struct {
 // descriptors.
 const maxControlSize = unix.SizeofCmsghdr + (MaxFDs*4+7)/8*8
 
-var receiveBuffers = sync.Pool{New: func() any { return new(receiveBuffer) }}
+// receiveBuffers are kept for whoever receives next.
+var receiveBuffers = make(bufferList, 16)
+
+type bufferList chan *receiveBuffer
+
+func (l bufferList) get() *receiveBuffer {
+	select {
+	case b := <-l:
+		return b
+	default:
+		return new(receiveBuffer)
+	}
+}
+
+func (l bufferList) put(b *receiveBuffer) {
+	select {
+	case l <- b:
+	default:
+	}
+}
 
 // A receivedPacket is a packet in a buffer, which goes back to receiveBuffers.
 type receivedPacket struct {
@@ -52,7 +70,7 @@ func (c *Conn) receivePacket() (r receivedPacket, err error) {
 
 // receiveInto takes a buffer for as long as there is a packet to put into it.
 func receiveInto(fd int, descriptors bool) (r receivedPacket, err error) {
-	r.buffer = receiveBuffers.Get().(*receiveBuffer)
+	r.buffer = receiveBuffers.get()
 	var control []byte
 	if descriptors {
 		control = r.buffer.control[:]
@@ -64,7 +82,7 @@ func receiveInto(fd int, descriptors bool) (r receivedPacket, err error) {
 		}
 	}
 	if err != nil {
-		receiveBuffers.Put(r.buffer)
+		receiveBuffers.put(r.buffer)
 		return receivedPacket{}, err
 	}
 	return r, nil

@@ -95,7 +95,7 @@ func (a *attachment) telling(build func() (*controlpb.ServerMessage, FDs, error)
 // inputReady makes the consumer's notification. If its descriptors cannot be
 // made, the request ends with the reason.
 func (r *hostedRegion) inputReady(channel *hostedChannel, request *shuffle.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
-	fds, err := shareReadOnly(r.memfd, r.doorbell)
+	fds, err := r.server.share(channel.gate.session.outbox.ended, func() (FDs, error) { return shareReadOnly(r.memfd, r.doorbell) })
 	if err != nil {
 		if !errors.Is(err, memseg.ErrClosed) {
 			request.Abort(describeShortage(err))
@@ -112,7 +112,7 @@ func (r *hostedRegion) inputReady(channel *hostedChannel, request *shuffle.Subpa
 // consumerAttached makes the producer's notification.
 func (r *hostedRegion) consumerAttached(channel *hostedChannel, request *shuffle.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
 	gate := channel.gate
-	fds, err := shareReadOnly(gate.memfd, gate.doorbell)
+	fds, err := r.server.share(nil, func() (FDs, error) { return shareReadOnly(gate.memfd, gate.doorbell) })
 	if err != nil {
 		if !errors.Is(err, memseg.ErrClosed) {
 			request.Abort(describeShortage(err))
@@ -145,6 +145,20 @@ func (r *hostedRegion) notifyProducer(msg *controlpb.ServerMessage) {
 	if producer := r.session.Load(); producer != nil {
 		producer.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) { return msg, nil, nil })
 	}
+}
+
+// shareAttempts is how often descriptors are asked for before whoever waits for
+// them is refused, a second at most.
+const shareAttempts = 16
+
+// share calls one of the functions below, and again while this process has no
+// file to open.
+func (s *Server) share(ended <-chan struct{}, open func() (FDs, error)) (fds FDs, err error) {
+	err = retryShortage(&s.sendDelays, ended, shareAttempts, func() error {
+		fds, err = open()
+		return err
+	})
+	return fds, err
 }
 
 // shareReadOnly returns descriptors for a peer that may read the region and ring

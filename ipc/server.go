@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/ctxerr"
+	"shuffled/internal/throttle"
 	"shuffled/memseg"
 	"shuffled/pool"
 	"shuffled/shuffle"
@@ -36,6 +37,10 @@ type Server struct {
 	partitions *shuffle.ResultPartitionManager
 	pool       *pool.NetworkBufferPool
 	ledger     *ledger
+	flights    *flights
+	operators  operatorReserve
+	sendDelays sendDelays
+	throttle   *throttle.Log
 	statistics statistics
 	admissions admissions
 	books      books
@@ -44,7 +49,8 @@ type Server struct {
 	memoryCalls
 
 	background context.CancelFunc
-	done       sync.WaitGroup // sessions and background goroutines
+	stopping   <-chan struct{} // closed when background is called
+	done       sync.WaitGroup  // sessions and background goroutines
 	draining   atomic.Bool
 	nextID     atomic.Uint64 // of sessions and gates
 
@@ -91,13 +97,15 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		config: config, started: config.Now(), log: config.Logger, pool: segments, ledger: newLedger(config.Limits),
+		config: config, started: config.Now(), log: config.Logger, pool: segments, ledger: newLedger(config.Limits, config.Memory, isPrivileged),
+		flights: newFlights(config.Limits), throttle: throttle.New(config.Logger, time.Now),
 		memoryCalls: calls,
-		background:  cancel, sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
+		background:  cancel, stopping: ctx.Done(), sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
 		gates: make(map[uint64]*hostedGate), hugePagesWanted: make(chan struct{}, 1),
 	}
 	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
 	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
+	s.sendDelays.report = func(err error) { s.throttle.Warn(s.log, "sending descriptors is put off", "error", err) }
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails
 	s.books.init(s)
 	s.earlier.init(s)
@@ -136,7 +144,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED):
-			s.log.Warn("accept", "error", err)
+			s.throttle.Warn(s.log, "accept", "error", err)
 			s.statistics.reject(fmt.Errorf("%w: %w", shuffle.ErrQuotaExceeded, err))
 			select {
 			case <-time.After(50 * time.Millisecond): // until others close some
@@ -157,7 +165,7 @@ func (s *Server) accept(socket net.Conn) {
 	}
 	conn, err := NewConn(unixSocket)
 	if err != nil {
-		s.log.Warn("accept", "error", err)
+		s.throttle.Warn(s.log, "accept", "error", err)
 		_ = socket.Close()
 		return
 	}
@@ -205,9 +213,12 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
+// isPrivileged reports whether a user is root or the daemon's own.
+func isPrivileged(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
+
 // mayConnect reports whether a peer may use this daemon at all.
 func (s *Server) mayConnect(who shuffle.Principal) bool {
-	return who.UID == 0 || who.UID == uint32(os.Geteuid()) ||
+	return isPrivileged(who.UID) ||
 		slices.Contains(s.config.AllowedUIDs, who.UID) || slices.Contains(s.config.AllowedGIDs, who.GID)
 }
 
@@ -263,6 +274,7 @@ func (s *Server) Close() error {
 	}
 	s.done.Wait()
 	s.books.close()
+	s.throttle.Flush(true)
 	s.pool.Destroy()
 	return nil
 }
@@ -298,6 +310,7 @@ func (s *Server) retryStarved(ctx context.Context, pause time.Duration) {
 		starved := s.starved
 		s.starved = nil
 		s.mu.Unlock()
+		s.throttle.Flush(false)
 		for _, r := range starved {
 			r.retry()
 		}

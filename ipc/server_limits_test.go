@@ -33,25 +33,6 @@ func TestConfigOutsideItsRangeIsNamed(t *testing.T) {
 	}
 }
 
-func TestLedgerNamesItsLimitsAndForgetsWhoHasNothing(t *testing.T) {
-	limits := Limits{PartitionsPerUID: 2, ControlMemory: 100}
-	l := newLedger(limits.withDefaults(0))
-	use := account{partitions: 1, control: 30, memory: 10}
-	require.NoError(t, l.reserve(1, use))
-	require.NoError(t, l.reserve(1, use))
-	err := l.reserve(1, use)
-	require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-	require.ErrorContains(t, err, "limit PartitionsPerUID of the daemon: 2 in use and 1 more, limit 2")
-	require.NoError(t, l.reserve(2, use))
-	require.ErrorContains(t, l.reserve(3, use), "limit ControlMemory of the daemon: 90 in use and 30 more, limit 100")
-	require.Equal(t, account{partitions: 3, control: 90, memory: 30}, l.inUse())
-	l.release(2, use)
-	l.release(1, use)
-	l.release(1, use)
-	require.Equal(t, account{}, l.inUse())
-	require.Empty(t, l.perUID)
-}
-
 // Whatever step of a creation finds no descriptor, the answer says so and
 // nothing is left.
 func TestCreationWithoutDescriptorsNamesTheLimit(t *testing.T) {

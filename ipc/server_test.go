@@ -35,7 +35,7 @@ func TestHelloComesFirstAndOnce(t *testing.T) {
 	config := serverConfig()
 	config.HelloTimeout = time.Millisecond
 	silent := startServer(t, config)
-	require.Nil(t, silent.connect().next(), "who says nothing is closed")
+	silent.connect().requireKicked(shuffle.ErrProtocol, "no hello in time")
 }
 
 func TestMessagesOutsideTheProtocolEndTheSessionOnly(t *testing.T) {
@@ -185,7 +185,7 @@ func TestRequestsWithBadFieldsAreRefusedByName(t *testing.T) {
 	}
 	tooMany := DecodeError(c.ask(openGateMessage(math.MaxUint32)).GetError())
 	require.ErrorIs(t, tooMany, shuffle.ErrQuotaExceeded)
-	require.ErrorContains(t, tooMany, "InputsPerGate")
+	require.ErrorContains(t, tooMany, "-max-inputs-per-gate")
 	for _, msg := range []*controlpb.ClientMessage{finishMessage(12345), mappedMessage(12345)} {
 		require.ErrorIs(t, DecodeError(c.ask(msg).GetError()), shuffle.ErrPartitionNotFound)
 	}

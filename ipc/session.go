@@ -22,15 +22,28 @@ import (
 // gate of the largest size has one for each input at once.
 const outboxLimit = 1 << 18
 
+// errNoHello ends a session whose client says nothing.
+var errNoHello = fmt.Errorf("no hello in time: %w", shuffle.ErrProtocol)
+
 // A session is the daemon's side of one client's connection. Its goroutine alone
 // receives, handles messages one by one, and owns the gates; what other
 // goroutines have to say to the client goes through the outbox.
 type session struct {
 	server *Server
+	id     uint64
 	conn   *Conn
 	outbox *Outbox
+	flight *flight
 	who    shuffle.Principal
 	log    *slog.Logger
+	use    account // booked; what a greeting takes is given back with it
+	// notAdmitted is why an operator's session, which is let in nevertheless, is
+	// served an operator's requests only.
+	notAdmitted error
+
+	name    atomic.Pointer[string] // from hello, nil before
+	started time.Time
+	active  atomic.Int64 // when it last sent something, in ns
 
 	kicked  atomic.Pointer[error] // why the daemon ends it
 	greeted bool
@@ -52,18 +65,23 @@ func (s *Server) serveConn(conn *Conn) {
 	}
 	conn.RefuseDescriptors()
 	session := &session{
-		server: s, conn: conn, outbox: NewOutbox(conn, outboxLimit),
+		server: s, id: s.nextID.Add(1), conn: conn,
 		who:        shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID},
 		log:        s.log.With("uid", peer.UID, "pid", peer.PID),
 		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate), creations: make(map[uint64]*creation),
+		started: s.config.Now(),
 	}
+	session.flight = &flight{all: s.flights, uid: peer.UID, conn: conn}
+	session.outbox = newOutbox(conn, outboxLimit, session.flight, &s.sendDelays)
+	defer session.flight.end()
 	if err := session.admit(); err != nil {
 		session.refuse(err)
 		return
 	}
 	reason := session.run()
 	session.end(reason)
-	s.ledger.release(session.who.UID, account{connections: 1})
+	s.operators.leave(session)
+	s.ledger.release(session.who.UID, session.use)
 }
 
 // admit counts the session, or refuses the peer.
@@ -71,17 +89,34 @@ func (s *session) admit() error {
 	if !s.server.mayConnect(s.who) {
 		return fmt.Errorf("uid %d gid %d may not connect to this daemon: %w", s.who.UID, s.who.GID, shuffle.ErrPermission)
 	}
-	if err := s.server.ledger.reserve(s.who.UID, account{connections: 1}); err != nil {
+	use := account{connections: 1, greeting: 1, heap: connectionHeap}
+	if err := s.server.ledger.reserve(s.who.UID, use); err == nil {
+		s.use = use
+	} else if !isPrivileged(s.who.UID) {
 		return err
+	} else {
+		s.notAdmitted = err
+		s.server.operators.enter(s)
 	}
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
 	if s.server.closed {
-		s.server.ledger.release(s.who.UID, account{connections: 1})
+		s.server.operators.leave(s)
+		s.server.ledger.release(s.who.UID, s.use)
 		return fmt.Errorf("the daemon is %w", shuffle.ErrClosed)
 	}
 	s.server.sessions[s] = struct{}{}
 	return nil
+}
+
+// receive waits for the client to read and for its next message.
+func (s *session) receive(msg *controlpb.ClientMessage) error {
+	s.outbox.waitForQuiet()
+	_, err := s.conn.Receive(msg)
+	if err == nil {
+		s.active.Store(s.server.config.Now().UnixNano())
+	}
+	return err
 }
 
 // refuse tells the client why it has no session. The message answers no request:
@@ -90,7 +125,7 @@ func (s *session) refuse(err error) {
 	s.server.statistics.reject(err)
 	s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
 	s.flushAndClose()
-	s.log.Warn("client refused", "error", err)
+	s.server.throttle.Warn(s.log, "client refused", "error", err)
 }
 
 // flushAndClose sends what is queued, to a client that reads, and closes.
@@ -102,10 +137,7 @@ func (s *session) flushAndClose() {
 
 // run handles messages until the connection ends, and returns why.
 func (s *session) run() (reason error) {
-	greeting := time.AfterFunc(s.server.config.HelloTimeout, func() {
-		_ = s.conn.Close()
-		s.log.Warn("client closed", "reason", "no hello in time")
-	})
+	greeting := time.AfterFunc(s.server.config.HelloTimeout, func() { s.kick(errNoHello) })
 	defer greeting.Stop()
 	defer func() {
 		if r := recover(); r != nil {
@@ -115,7 +147,7 @@ func (s *session) run() (reason error) {
 	}()
 	for {
 		msg := &controlpb.ClientMessage{}
-		_, err := s.conn.Receive(msg)
+		err := s.receive(msg)
 		if reason := s.kicked.Load(); reason != nil {
 			return *reason
 		}
@@ -140,7 +172,7 @@ func (s *session) run() (reason error) {
 			return err // the client is to see the end of the connection
 		}
 		s.refuseRequest(msg.GetRequestId(), err)
-		if errors.Is(err, shuffle.ErrProtocol) || errors.Is(err, shuffle.ErrVersionMismatch) {
+		if errors.Is(err, shuffle.ErrProtocol) || errors.Is(err, shuffle.ErrVersionMismatch) || !s.greeted {
 			return err
 		}
 	}
@@ -155,6 +187,9 @@ func (s *session) refuseRequest(id uint64, err error) {
 
 // end gives up everything that the client had.
 func (s *session) end(reason error) {
+	if panicked := (*panicError)(nil); errors.As(reason, &panicked) {
+		s.log.Error("session panicked", "panic", panicked.value, "stack", string(panicked.stack))
+	}
 	cause := "its connection ended"
 	if !errors.Is(reason, io.EOF) && !errors.Is(reason, shuffle.ErrClosed) {
 		cause = "the daemon closed its connection: " + reason.Error()
@@ -180,6 +215,7 @@ func (s *session) end(reason error) {
 		}
 		g.free()
 	}
+	left := s.conn.linger()
 	s.flushAndClose() // the last message may say why
 	// Last, since nobody who waits for this may wait for a log.
 	switch {
@@ -188,8 +224,9 @@ func (s *session) end(reason error) {
 	case errors.Is(reason, shuffle.ErrClosed):
 		s.log.Debug("client closed", "reason", reason)
 	default:
-		s.log.Warn("client closed", "reason", reason)
+		s.server.throttle.Warn(s.log, "client closed", "reason", reason)
 	}
+	left.wait(s.server.stopping)
 }
 
 // reply answers a request. Errors end the session through its Receive.
@@ -199,6 +236,26 @@ func (s *session) reply(requestID uint64, msg *controlpb.ServerMessage, fds ...i
 		s.log.Error("answer cannot be sent", "error", err)
 	}
 }
+
+// answerFunc answers a request with a message that is made when its turn comes,
+// and is at most so large.
+func (s *session) answerFunc(id uint64, most load, build func() (*controlpb.ServerMessage, FDs, error)) {
+	_ = s.outbox.postFunc(asNotification(func() (*controlpb.ServerMessage, FDs, error) {
+		msg, fds, err := build()
+		if err != nil {
+			s.server.statistics.reject(err)
+			msg, err = &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}}, nil
+		}
+		msg.RequestId = id
+		return msg, fds, err
+	}), most) // an outbox that has ended has nobody to tell
+}
+
+// What an answer of an operator's request and one with descriptors take at most.
+var (
+	largeAnswer  = load{bytes: MaxMessageSize + packetCost}
+	sharedAnswer = load{bytes: smallMessage, descriptors: messageDescriptors}
+)
 
 // acknowledge answers a request that has no other answer.
 func (s *session) acknowledge(requestID uint64) {
@@ -245,6 +302,15 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 		return fieldError("client_message.request_id", 0, "a number above 0 with "+messageName(msg), shuffle.ErrProtocol)
 	}
 	switch body := msg.GetBody().(type) {
+	case *controlpb.ClientMessage_ListPartitions:
+		return s.handleListPartitions(id, body.ListPartitions)
+	case *controlpb.ClientMessage_InspectPartition:
+		return s.handleInspectPartition(id, body.InspectPartition)
+	}
+	if s.notAdmitted != nil {
+		return fmt.Errorf("this connection is for an operator's requests only: %w", s.notAdmitted)
+	}
+	switch body := msg.GetBody().(type) {
 	case *controlpb.ClientMessage_CreatePartition:
 		return s.handleCreatePartition(id, body.CreatePartition)
 	case *controlpb.ClientMessage_PartitionMapped:
@@ -261,14 +327,24 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 		return s.handleAddInputs(id, body.AddInputs)
 	case *controlpb.ClientMessage_CloseGate:
 		return s.handleCloseGate(id, body.CloseGate)
-	case *controlpb.ClientMessage_ListPartitions:
-		return s.handleListPartitions(id, body.ListPartitions)
-	case *controlpb.ClientMessage_InspectPartition:
-		return s.handleInspectPartition(id, body.InspectPartition)
 	case *controlpb.ClientMessage_NextAttempt:
 		return s.handleNextAttempt(id, body.NextAttempt)
 	}
 	return fieldError("client_message.body", "a message that this version does not know", "one of "+versionRange(MinProtocolVersion, MaxProtocolVersion), shuffle.ErrProtocol)
+}
+
+// mayStay ends the greeting. A session beyond the limits is an operator's, or none.
+func (s *session) mayStay(operator bool) error {
+	if s.notAdmitted != nil {
+		if !operator {
+			return s.notAdmitted
+		}
+		return nil
+	}
+	greeting := account{greeting: 1}
+	s.server.ledger.release(s.who.UID, greeting)
+	s.use.add(greeting, -1)
+	return nil
 }
 
 func (s *session) handleHello(id uint64, m *controlpb.Hello) error {
@@ -282,9 +358,15 @@ func (s *session) handleHello(id uint64, m *controlpb.Hello) error {
 	if err != nil {
 		return err
 	}
+	if err := s.mayStay(m.GetOperator()); err != nil {
+		return err
+	}
+	s.flight.setOperator(m.GetOperator() && isPrivileged(s.who.UID))
 	s.greeted = true
 	if m.GetClientName() != "" {
-		s.log = s.log.With("client", m.GetClientName())
+		name := m.GetClientName()
+		s.name.Store(&name)
+		s.log = s.log.With("client", name)
 	}
 	config := &s.server.config
 	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_HelloReply{HelloReply: &controlpb.HelloReply{

@@ -15,7 +15,7 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 		return fieldError("open_gate.channels", channels, fmt.Sprintf("1 to %d", limit), shuffle.ErrInvalidArgument)
 	}
 	if uint64(channels) > uint64(limit) {
-		return fieldError("open_gate.channels", channels, fmt.Sprintf("at most %d, the limit InputsPerGate of the daemon", limit), shuffle.ErrQuotaExceeded)
+		return fieldError("open_gate.channels", channels, fmt.Sprintf("at most %d, the limit -max-inputs-per-gate of the daemon: raise it or open several gates", limit), shuffle.ErrQuotaExceeded)
 	}
 	if name := m.GetName(); len(name) > shuffle.MaxNameLength || !utf8.ValidString(name) {
 		return fieldError("open_gate.name", fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d of UTF-8", shuffle.MaxNameLength), shuffle.ErrInvalidArgument)
@@ -24,15 +24,17 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 	if err != nil {
 		return err
 	}
-	fds, err := shareReadWrite(g.memfd, g.doorbell)
-	if err != nil {
-		g.free()
-		return fmt.Errorf("open gate %q: %w", m.GetName(), describeShortage(err))
-	}
 	s.gates[g.id] = g
-	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_GateOpened{GateOpened: &controlpb.GateOpened{
-		GateId: g.id, RegionSize: uint64(g.memfd.Size()), DoorbellSize: uint64(g.doorbell.Size()),
-	}}}, fds...)
+	s.answerFunc(id, sharedAnswer, func() (*controlpb.ServerMessage, FDs, error) {
+		fds, err := s.server.share(s.outbox.ended, func() (FDs, error) { return shareReadWrite(g.memfd, g.doorbell) })
+		if err != nil {
+			g.free()
+			return nil, nil, fmt.Errorf("open gate %q: %w", g.name, describeShortage(err))
+		}
+		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_GateOpened{GateOpened: &controlpb.GateOpened{
+			GateId: g.id, RegionSize: uint64(g.memfd.Size()), DoorbellSize: uint64(g.doorbell.Size()),
+		}}}, fds, nil
+	})
 	return nil
 }
 

@@ -1,8 +1,6 @@
 package ipc
 
 import (
-	"time"
-
 	"shuffled/ipc/controlpb"
 )
 
@@ -14,5 +12,6 @@ func (s *session) kick(reason error) {
 	}
 	s.server.statistics.reject(reason)
 	s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(reason)}})
-	_ = s.conn.socket.SetReadDeadline(time.Unix(1, 0)) // its goroutine does the rest
+	s.outbox.hurry()
+	s.conn.stopReceive() // its goroutine does the rest
 }

@@ -34,7 +34,16 @@ func (s *session) handleListPartitions(requestID uint64, m *controlpb.ListPartit
 	if m.AfterOwner != nil {
 		key.Owner = m.GetAfterOwner()
 	}
-	rows, more := s.server.partitions.Page(key, size, s.operator())
+	s.answerFunc(requestID, largeAnswer, func() (*controlpb.ServerMessage, FDs, error) {
+		list := s.listPartitions(key, size)
+		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionList{PartitionList: list}}, nil, nil
+	})
+	return nil
+}
+
+// listPartitions makes a page of the list. For any goroutine.
+func (s *session) listPartitions(after shuffle.PartitionKey, size int) *controlpb.PartitionList {
+	rows, more := s.server.partitions.Page(after, size, s.operator())
 	list := &controlpb.PartitionList{More: more}
 	for i := range rows {
 		row := &rows[i]
@@ -45,8 +54,7 @@ func (s *session) handleListPartitions(requestID uint64, m *controlpb.ListPartit
 		}
 		list.Partitions = append(list.Partitions, m)
 	}
-	s.reply(requestID, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionList{PartitionList: list}})
-	return nil
+	return list
 }
 
 // operator lets root and the daemon's own user see everything, and others what
@@ -63,12 +71,14 @@ func (s *session) handleInspectPartition(id uint64, m *controlpb.InspectPartitio
 	if err != nil {
 		return fmt.Errorf("inspect_partition.partition_id: %w", err)
 	}
-	row, err := s.server.partitions.Row(partition, m.OwnerUid, s.operator(), maxInspectRows)
-	if err != nil {
-		return fmt.Errorf("inspect: %w", err)
-	}
-	row.Host.(*hostedRegion).fillIn(&row.PartitionInfo)
-	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: encodePartitionInfo(&row.PartitionInfo)}})
+	s.answerFunc(id, largeAnswer, func() (*controlpb.ServerMessage, FDs, error) {
+		row, err := s.server.partitions.Row(partition, m.OwnerUid, s.operator(), maxInspectRows)
+		if err != nil {
+			return nil, nil, fmt.Errorf("inspect: %w", err)
+		}
+		row.Host.(*hostedRegion).fillIn(&row.PartitionInfo)
+		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: encodePartitionInfo(&row.PartitionInfo)}}, nil, nil
+	})
 	return nil
 }
 

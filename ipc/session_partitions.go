@@ -88,6 +88,15 @@ func (s *session) created(c *creation) bool {
 	return true
 }
 
+// forgetPartition takes a partition from the client that does not know of it.
+func (s *session) forgetPartition(r *hostedRegion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gone {
+		delete(s.partitions, r.layout.Epoch)
+	}
+}
+
 func (s *session) forget(c *creation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,6 +39,11 @@ type Snapshot struct {
 
 	// Limits are those that the server keeps.
 	Limits Limits
+	// HeapBytes is what is booked of the daemon's heap (Limits.HeapMemory).
+	HeapBytes int64
+	// SendsPutOff counts attempts to send that the kernel had no means for, such as
+	// descriptors, and that were repeated.
+	SendsPutOff uint64
 
 	Connections, Gates int
 	// Partitions has a row for each partition whose memory is held, without
@@ -220,6 +225,7 @@ func (s *Server) Snapshot() Snapshot {
 	snapshot := Snapshot{
 		Version: s.config.Version, BootID: s.bootID, Started: s.started, Draining: s.draining.Load(),
 		SegmentSize: s.config.SegmentSize, Pool: s.pool.Stats(), ControlBytes: use.control,
+		HeapBytes: use.heap, SendsPutOff: s.sendDelays.count.Load(),
 		Connections: use.connections, Gates: use.gates, Limits: s.config.Limits,
 	}
 	s.statistics.mu.Lock()

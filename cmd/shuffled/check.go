@@ -43,7 +43,7 @@ func runCheck(p process) error {
 			fmt.Fprintf(p.stdout, "degraded  %s: %s\n", g.reason, g.detail)
 		}
 	}
-	return o.budget.check(o.memory, o.config().Limits.ControlMemory)
+	return o.budget.check(o.memory, o.config().Limits.ControlMemory, o.config().Limits.HeapMemory)
 }
 
 func helpCheck(w io.Writer) {

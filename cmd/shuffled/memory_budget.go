@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -116,24 +117,38 @@ func (b *memoryBudget) defaultMemory() int64 {
 	return max(min(n/4, 4*units.GiB)/units.MiB*units.MiB, units.MiB)
 }
 
-// What the daemon needs beside segments, queues and gates, for its heap and its
-// program; and the least that queues and gates can do with.
+// What the daemon needs beside segments, queues and gates: for its program, and
+// at least for its heap; and the least that queues and gates can do with.
 const (
-	ownMemory        = 32 * units.MiB
+	programMemory    = 16 * units.MiB
+	minHeapMemory    = 16 * units.MiB
 	minControlMemory = units.MiB
 )
 
 // controlMemory is the default of -max-control-memory: a quarter of the memory
 // and at least 64 MiB, or what is left of the limit.
 func (b *memoryBudget) controlMemory(memory int64) int64 {
-	return max(min(max(memory/4, 64*units.MiB), b.available()-memory-ownMemory), minControlMemory)
+	return max(min(max(memory/4, 64*units.MiB), b.available()-memory-programMemory-minHeapMemory), minControlMemory)
+}
+
+// heapMemory is the default of -max-heap-memory, likewise.
+func (b *memoryBudget) heapMemory(memory, control int64) int64 {
+	return max(min(max(memory/4, 64*units.MiB), b.available()-memory-control-programMemory), minHeapMemory)
+}
+
+// limitGoMemory has the garbage collector keep the heap within what is booked for
+// it, unless the user has set another limit.
+func limitGoMemory(heap int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(heap + programMemory)
+	}
 }
 
 // check refuses a -memory that could never be given out in full. A grant beyond
 // the limit would not fail: the kernel would kill the daemon.
-func (b *memoryBudget) check(memory, control int64) error {
-	available := b.available()
-	if memory <= available-ownMemory-control {
+func (b *memoryBudget) check(memory, control, heap int64) error {
+	available, own := b.available(), programMemory+heap
+	if memory <= available-own-control {
 		return nil
 	}
 	where, advice := "the machine's memory and swap", "lower -memory"
@@ -141,6 +156,6 @@ func (b *memoryBudget) check(memory, control int64) error {
 		where = fmt.Sprintf("the memory limit of the cgroup %s (%s)", b.cgroup, b.limitedBy)
 		advice += " or raise the limit"
 	}
-	return fmt.Errorf("-memory %s, %s for queues and gates (-max-control-memory) and %s for the daemon itself do not fit %s: needed %d bytes, available %d: %s",
-		units.FormatSize(memory), units.ShortSize(control), units.ShortSize(ownMemory), where, memory+control+ownMemory, available, advice)
+	return fmt.Errorf("-memory %s, %s for queues and gates (-max-control-memory) and %s for the daemon itself (-max-heap-memory) do not fit %s: needed %d bytes, available %d: %s",
+		units.FormatSize(memory), units.ShortSize(control), units.ShortSize(own), where, memory+control+own, available, advice)
 }

@@ -63,27 +63,44 @@ func TestMemoryBudgetIsTheLowestLimitOnTheWayToTheRoot(t *testing.T) {
 
 func TestMoreMemoryThanThereIsIsRefusedWithBothNumbers(t *testing.T) {
 	b := memoryBudget{machine: 20 * units.GiB, ram: 16 * units.GiB, cgroup: "/pod", limit: units.GiB, limitedBy: "memory.max"}
-	const control = 64 * units.MiB
-	fits := int64(units.GiB - control - ownMemory)
-	require.NoError(t, b.check(fits, control))
-	err := b.check(fits+1, control)
+	const control, heap = 64 * units.MiB, 16 * units.MiB
+	fits := int64(units.GiB - control - heap - programMemory)
+	require.NoError(t, b.check(fits, control, heap))
+	err := b.check(fits+1, control, heap)
 	require.ErrorContains(t, err, "needed 1073741825 bytes, available 1073741824")
 	require.ErrorContains(t, err, "the cgroup /pod (memory.max)")
 	require.ErrorContains(t, err, "raise the limit")
 	b.limit = 0
-	require.NoError(t, b.check(19*units.GiB, control))
-	require.ErrorContains(t, b.check(20*units.GiB, control), "the machine's memory and swap")
-	require.NoError(t, (&memoryBudget{}).check(maxMemory, 1<<62))
+	require.NoError(t, b.check(19*units.GiB, control, heap))
+	require.ErrorContains(t, b.check(20*units.GiB, control, heap), "the machine's memory and swap")
+	require.NoError(t, (&memoryBudget{}).check(maxMemory, 1<<61, 1<<61))
 }
 
 func TestControlMemoryFitsWhatIsLeft(t *testing.T) {
 	b := memoryBudget{limit: units.GiB}
 	require.Equal(t, int64(64*units.MiB), b.controlMemory(64*units.MiB))
 	require.Equal(t, int64(128*units.MiB), b.controlMemory(512*units.MiB))
-	require.Equal(t, int64(units.GiB-900*units.MiB-ownMemory), b.controlMemory(900*units.MiB))
+	require.Equal(t, int64(units.GiB-900*units.MiB-programMemory-minHeapMemory), b.controlMemory(900*units.MiB))
 	require.Equal(t, int64(minControlMemory), b.controlMemory(units.GiB))
-	require.NoError(t, b.check(b.defaultMemory(), b.controlMemory(b.defaultMemory())))
+	memory := b.defaultMemory()
+	require.NoError(t, b.check(memory, b.controlMemory(memory), b.heapMemory(memory, b.controlMemory(memory))))
 	require.Equal(t, int64(128*units.MiB), (&memoryBudget{}).controlMemory(512*units.MiB))
+}
+
+func TestHeapMemoryFitsWhatIsLeft(t *testing.T) {
+	b := memoryBudget{limit: units.GiB}
+	require.Equal(t, int64(64*units.MiB), b.heapMemory(64*units.MiB, 64*units.MiB))
+	require.Equal(t, int64(128*units.MiB), b.heapMemory(512*units.MiB, 128*units.MiB))
+	require.Equal(t, int64(units.GiB-900*units.MiB-64*units.MiB-programMemory), b.heapMemory(900*units.MiB, 64*units.MiB))
+	require.Equal(t, int64(minHeapMemory), b.heapMemory(units.GiB, units.MiB))
+}
+
+func TestHeapOfTheDaemonIsLimitedByWhatIsBookedForIt(t *testing.T) {
+	d := start(t, "-max-heap-memory", "32MiB")
+	require.Equal(t, "32MiB", d.FindLog("shuffled starts")["max_heap_memory"])
+	require.Equal(t, float64(32*units.MiB+programMemory), d.Metrics()["go_gc_gomemlimit_bytes"])
+	d = daemontest.Start(t, daemontest.Options{Env: []string{asProgram, "GOMEMLIMIT=77MiB"}})
+	require.Equal(t, float64(77*units.MiB), d.Metrics()["go_gc_gomemlimit_bytes"])
 }
 
 // newCgroup makes a memory cgroup with a limit, or skips the test.

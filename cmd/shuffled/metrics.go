@@ -106,6 +106,8 @@ var (
 	descLeft        = describe("shuffled_left_behind_objects", "Partitions and gates that were given up and that somebody still has mapped or open.")
 	descLimit       = describe("shuffled_limit", "What the daemon limits, by the name of the flag; bytes for memory and sizes.", "limit")
 	descConnections = describe("shuffled_connections", "Clients connected.")
+	descHeap        = describe("shuffled_heap_booked_bytes", "What is booked of the daemon's heap for connections, partitions, gates and inputs (-max-heap-memory).")
+	descPutOff      = describe("shuffled_sends_put_off_total", "Attempts to send to a client that the kernel had no means for, such as descriptors, and that were repeated.")
 	descGates       = describe("shuffled_gates", "Input gates open.")
 	descDraining    = describe("shuffled_draining", "1 while the daemon takes nothing new because it is stopping.")
 	descCreated     = describe("shuffled_partitions_created_total", "Partitions created.")
@@ -137,7 +139,7 @@ func (c snapshotCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descBacked, descHuge, descTaken, descLeft, descLimit,
 		descConnections, descGates, descDraining, descCreated, descBytes,
-		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descFailed, descProtocol,
+		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descFailed, descProtocol, descHeap, descPutOff,
 	} {
 		descs <- d
 	}
@@ -186,6 +188,8 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(descLeft, float64(s.Memory.LeftBehindObjects))
 	collectLimits(gauge, &s)
 	gauge(descConnections, float64(s.Connections))
+	gauge(descHeap, float64(s.HeapBytes))
+	counter(descPutOff, float64(s.SendsPutOff))
 	gauge(descGates, float64(s.Gates))
 	gauge(descDraining, oneIf(s.Draining))
 

@@ -43,7 +43,7 @@ func (o *operatorOptions) settings() settings {
 
 // dial connects to the daemon.
 func (o *operatorOptions) dial(ctx context.Context) (*client.Client, error) {
-	c, err := client.Dial(ctx, client.WithSocket(o.socket), client.WithName("shuffled"))
+	c, err := client.Dial(ctx, client.WithSocket(o.socket), client.WithName("shuffled"), client.WithOperator())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		return nil, fmt.Errorf("the daemon is not running: %w", err)
 	}

@@ -61,9 +61,11 @@ type daemon struct {
 
 // serve runs the daemon until a signal stops it.
 func serve(o *serveOptions, signals <-chan os.Signal, stderr *logQueue) error {
-	if err := o.budget.check(o.memory, o.config().Limits.ControlMemory); err != nil {
+	limits := o.config().Limits
+	if err := o.budget.check(o.memory, limits.ControlMemory, limits.HeapMemory); err != nil {
 		return err
 	}
+	limitGoMemory(limits.HeapMemory)
 	d := &daemon{options: o, stderr: stderr, log: newLogger(stderr, o.logFormat, o.logLevel), ready: newReadiness()}
 	err := d.start()
 	if err == nil {
@@ -133,7 +135,7 @@ func (d *daemon) logStart(descriptors uint64, degradations []degradation) {
 	attrs := []any{
 		"version", programVersion(), "pid", os.Getpid(), "socket", o.socket,
 		"memory", units.FormatSize(o.memory), "segment_size", units.FormatSize(o.segmentSize), "segments", o.memory / o.segmentSize,
-		"max_control_memory", units.ShortSize(o.config().Limits.ControlMemory), "isolation", o.isolation, "huge_pages", o.hugePages, "descriptors", descriptors,
+		"max_control_memory", units.ShortSize(o.config().Limits.ControlMemory), "max_heap_memory", units.ShortSize(o.config().Limits.HeapMemory), "isolation", o.isolation, "huge_pages", o.hugePages, "descriptors", descriptors,
 		"charged_cgroup", o.budget.cgroup, "cgroup_limit", d.limitText(),
 		"machine_memory", units.ShortSize(o.budget.ram),
 	}

@@ -40,7 +40,7 @@ type serveOptions struct {
 // LimitOptions are those that become ipc.Limits; 0 is the server's default.
 type limitOptions struct {
 	maxConnections, maxPartitions, maxGates, maxInputsPerGate int
-	maxControlMemory                                          int64
+	maxControlMemory, maxHeapMemory                           int64
 	maxConnectionsPerUID, maxPartitionsPerUID, maxGatesPerUID int
 	maxMemoryPerUID                                           int64
 }
@@ -114,15 +114,19 @@ func (o *serveOptions) settings() settings {
 		{name: "max-control-memory", group: "Limits", arg: "SIZE", value: size(&o.limits.maxControlMemory, 0, 1<<62),
 			help:        "Memory of queues and gates, which comes on top of -memory.",
 			defaultHelp: "0, which is a quarter of -memory and at least 64MiB, or what the cgroup leaves"},
+		{name: "max-heap-memory", group: "Limits", arg: "SIZE", value: size(&o.limits.maxHeapMemory, 0, 1<<62),
+			help: "What connections, partitions, gates and inputs may take of the daemon's own heap, on top of that. GOMEMLIMIT follows from it, " +
+				"unless it is set.",
+			defaultHelp: "0, which is a quarter of -memory and at least 64MiB, or what the cgroup leaves"},
 		{name: "max-connections-per-uid", group: "Limits", arg: "N", value: count(&o.limits.maxConnectionsPerUID, 0, maxCount),
-			help: "As -max-connections, for one user.", defaultHelp: "0, which is no further limit"},
+			help: "As -max-connections, for one user.", defaultHelp: "0, which is all but what is kept for others: see below"},
 		{name: "max-partitions-per-uid", group: "Limits", arg: "N", value: count(&o.limits.maxPartitionsPerUID, 0, maxCount),
-			help: "As -max-partitions, for one user.", defaultHelp: "0, which is no further limit"},
+			help: "As -max-partitions, for one user.", defaultHelp: "0, which is all but what is kept for others"},
 		{name: "max-gates-per-uid", group: "Limits", arg: "N", value: count(&o.limits.maxGatesPerUID, 0, maxCount),
-			help: "As -max-gates, for one user.", defaultHelp: "0, which is no further limit"},
+			help: "As -max-gates, for one user.", defaultHelp: "0, which is all but what is kept for others"},
 		{name: "max-memory-per-uid", group: "Limits", arg: "SIZE", value: size(&o.limits.maxMemoryPerUID, 0, 1<<62),
 			help:        "What the partitions of one user can grow to, together. A new partition is made smaller to fit, as far as it can work then.",
-			defaultHelp: "0, which is no limit but -memory"},
+			defaultHelp: "0, which is no limit; what partitions require of -memory is limited as the others are"},
 
 		{name: "metrics-address", group: "Operation", arg: "HOST:PORT", value: (*tcpAddress)(&o.metricsAddress),
 			help: `Where to serve /metrics, /healthz and /readyz over HTTP, to whoever can connect; "" is nowhere, port 0 a free one, which the log names. ` +
@@ -149,7 +153,7 @@ func (o *serveOptions) config() ipc.Config {
 		AllowedUIDs: o.allowedUIDs, AllowedGIDs: o.allowedGIDs, Retention: o.retention, AdmissionTimeout: o.admissionTimeout, Version: programVersion(),
 		Limits: ipc.Limits{
 			Connections: o.limits.maxConnections, Partitions: o.limits.maxPartitions, Gates: o.limits.maxGates,
-			InputsPerGate: o.limits.maxInputsPerGate, ControlMemory: o.limits.maxControlMemory,
+			InputsPerGate: o.limits.maxInputsPerGate, ControlMemory: o.limits.maxControlMemory, HeapMemory: o.limits.maxHeapMemory,
 			ConnectionsPerUID: o.limits.maxConnectionsPerUID, PartitionsPerUID: o.limits.maxPartitionsPerUID,
 			GatesPerUID: o.limits.maxGatesPerUID, MemoryPerUID: o.limits.maxMemoryPerUID,
 		},
@@ -166,6 +170,9 @@ func (o *serveOptions) config() ipc.Config {
 	}
 	if c.Limits.ControlMemory == 0 {
 		c.Limits.ControlMemory = o.budget.controlMemory(o.memory)
+	}
+	if c.Limits.HeapMemory == 0 {
+		c.Limits.HeapMemory = o.budget.heapMemory(o.memory, c.Limits.ControlMemory)
 	}
 	return c
 }
@@ -197,6 +204,11 @@ brackets, else from the default. Unknown names are errors in both.
 `)
 	newServeOptions().settings().printHelp(w)
 	fmt.Fprint(w, `
+Users:
+  The last eighth of each limit, and of -memory as far as partitions require it, is kept for users that have less than a
+  sixteenth. Root and the daemon's own user are not held back by this, and get in for list, inspect and the like when
+  there is no connection left.
+
 Signals:
   SIGTERM, SIGINT   take nothing new, wait for partitions to end, stop; twice: stop at once
   SIGHUP            as the first SIGTERM, more of them change nothing; ignored under nohup.

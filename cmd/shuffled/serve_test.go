@@ -130,7 +130,7 @@ func TestDaemonShedsPartitionsBeforeItRunsOutOfDescriptors(t *testing.T) {
 		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 		if err != nil {
 			require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-			require.ErrorContains(t, err, "limit Descriptors of the daemon")
+			require.ErrorContains(t, err, "limit RLIMIT_NOFILE of the daemon")
 			break
 		}
 		partitions = append(partitions, p)

@@ -45,6 +45,20 @@ func countBuffers(t *testing.T, gate *reader.InputGate) (data int) {
 	}
 }
 
+// untilRefused opens something until it is refused: what tests before have left to
+// close may free a number meanwhile.
+func untilRefused(t *testing.T, open func() (io.Closer, error)) (err error) {
+	t.Helper()
+	for range 100 {
+		var opened io.Closer
+		if opened, err = open(); err != nil {
+			return err
+		}
+		require.NoError(t, opened.Close())
+	}
+	return nil
+}
+
 func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 	d := start(t)
 	c := dial(t, d)
@@ -57,8 +71,12 @@ func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 
 	for free := range uint64(2) { // a region and its doorbell need two
 		restore := leaveDescriptors(t, free)
-		_, createErr := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
-		_, gateErr := c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+		createErr := untilRefused(t, func() (io.Closer, error) {
+			return c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+		})
+		gateErr := untilRefused(t, func() (io.Closer, error) {
+			return c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+		})
 		restore()
 		for _, err := range []error{createErr, gateErr} {
 			require.ErrorIs(t, err, unix.EMFILE)

@@ -119,7 +119,7 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		"shuffle":           {"memseg", "pool", "internal/probe", "internal/cpucache"},
 		"writer":            {"memseg", "shuffle"},
 		"reader":            {"memseg", "shuffle", "internal/cpucache"},
-		"ipc":               {"memseg", "pool", "shuffle", "ipc/controlpb"},
+		"ipc":               {"memseg", "pool", "shuffle", "ipc/controlpb", "internal/throttle"},
 		"ipc/controlpb":     {},
 		"client":            {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb"},
 		"internal/sentinel": {},

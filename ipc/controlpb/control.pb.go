@@ -804,11 +804,14 @@ func (*Ack) Descriptor() ([]byte, []int) {
 }
 
 type Hello struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	MinVersion    uint32                 `protobuf:"varint,1,opt,name=min_version,json=minVersion,proto3" json:"min_version,omitempty"`
-	MaxVersion    uint32                 `protobuf:"varint,2,opt,name=max_version,json=maxVersion,proto3" json:"max_version,omitempty"`
-	Features      uint64                 `protobuf:"varint,3,opt,name=features,proto3" json:"features,omitempty"`
-	ClientName    string                 `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	MinVersion uint32                 `protobuf:"varint,1,opt,name=min_version,json=minVersion,proto3" json:"min_version,omitempty"`
+	MaxVersion uint32                 `protobuf:"varint,2,opt,name=max_version,json=maxVersion,proto3" json:"max_version,omitempty"`
+	Features   uint64                 `protobuf:"varint,3,opt,name=features,proto3" json:"features,omitempty"`
+	ClientName string                 `protobuf:"bytes,4,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	// The client sends an operator's requests only. Root and the daemon's own user
+	// are then let in when there is no connection left.
+	Operator      bool `protobuf:"varint,5,opt,name=operator,proto3" json:"operator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -869,6 +872,13 @@ func (x *Hello) GetClientName() string {
 		return x.ClientName
 	}
 	return ""
+}
+
+func (x *Hello) GetOperator() bool {
+	if x != nil {
+		return x.Operator
+	}
+	return false
 }
 
 type HelloReply struct {
@@ -3233,7 +3243,7 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12!\n" +
 	"\fnext_attempt\x18\x03 \x01(\rR\vnextAttempt\"\x05\n" +
-	"\x03Ack\"\x86\x01\n" +
+	"\x03Ack\"\xa2\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
 	"minVersion\x12\x1f\n" +
@@ -3241,7 +3251,8 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"maxVersion\x12\x1a\n" +
 	"\bfeatures\x18\x03 \x01(\x04R\bfeatures\x12\x1f\n" +
 	"\vclient_name\x18\x04 \x01(\tR\n" +
-	"clientName\"\xb7\x01\n" +
+	"clientName\x12\x1a\n" +
+	"\boperator\x18\x05 \x01(\bR\boperator\"\xb7\x01\n" +
 	"\n" +
 	"HelloReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1a\n" +

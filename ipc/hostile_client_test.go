@@ -1,0 +1,289 @@
+package ipc
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
+)
+
+// flood sends requests without reading an answer until the daemon takes no more,
+// and returns how many it sent.
+func (c *rawClient) flood(make func(id uint64) *controlpb.ClientMessage) (sent uint64) {
+	c.t.Helper()
+	c.SetSendTimeout(50 * time.Millisecond)
+	for {
+		c.nextID++
+		msg := make(c.nextID)
+		msg.RequestId = c.nextID
+		err := c.Send(msg)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.nextID--
+			return sent
+		}
+		require.NoError(c.t, err)
+		sent++
+	}
+}
+
+// requireServed checks that a client beside others gets everything it asks for.
+func (s *testServer) requireServed() {
+	s.t.Helper()
+	c := s.greet()
+	defer c.leave()
+	require.NotNil(s.t, c.ask(listMessage()).GetPartitionList())
+	id := shuffle.NewPartitionID()
+	created := c.create(id, 1)
+	require.NotNil(s.t, c.ask(mappedMessage(created.Epoch)).GetAck())
+	gate := c.openGate(1)
+	require.NotNil(s.t, c.ask(addInputsMessage(gate, 0, id, 0)).GetAck())
+	c.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil })
+}
+
+func TestClientThatAsksAndDoesNotReadHoldsUpItself(t *testing.T) {
+	for name, row := range map[string]struct {
+		request     func(uint64) *controlpb.ClientMessage
+		descriptors int64
+		gates       int
+	}{
+		"gates": {func(uint64) *controlpb.ClientMessage { return openGateMessage(1) }, flightDescriptors, flightDescriptors/2 + quietMessages + 3},
+		"lists": {func(uint64) *controlpb.ClientMessage { return listMessage() }, 0, 0},
+		"errors": {func(uint64) *controlpb.ClientMessage {
+			return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CloseGate{CloseGate: &controlpb.CloseGate{GateId: 99}}}
+		}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, serverConfig())
+			s.requireServed() // whatever is opened on first use
+			c := s.greet()
+			before := openFDs(t)
+			sent := c.flood(row.request)
+			snapshot := s.Snapshot()
+			require.LessOrEqual(t, snapshot.Gates, row.gates)
+			// Regions and doorbells of the gates, and those that their owner gets. What
+			// waits for the client is open nowhere else.
+			require.LessOrEqual(t, openFDs(t)-before, 3*row.gates)
+			s.flights.mu.Lock()
+			under := s.flights.total
+			s.flights.mu.Unlock()
+			require.LessOrEqual(t, under.bytes, int64(flightBytes)+2*freeFlight)
+			require.LessOrEqual(t, under.descriptors, row.descriptors+2*messageDescriptors)
+			s.requireServed()
+
+			// Nothing of it is lost on a client that reads late.
+			for range sent {
+				require.NotNil(t, c.next())
+			}
+			require.NotNil(t, c.ask(listMessage()).GetPartitionList())
+			c.leave()
+			s.requireIdle()
+			require.Equal(t, load{}, s.flights.total)
+			require.Empty(t, s.flights.active)
+			require.Empty(t, s.flights.perUID)
+		})
+	}
+}
+
+// What is under way to those who do not read is no more than half of all there
+// may be: who reads finds room.
+func TestClientThatReadsFindsRoomBesideManyThatDoNot(t *testing.T) {
+	s := startServer(t, serverConfig())
+	s.flights.limit.descriptors = 128
+	var hostile []*rawClient
+	for range 12 {
+		c := s.greet()
+		c.flood(func(uint64) *controlpb.ClientMessage { return openGateMessage(1) })
+		hostile = append(hostile, c)
+	}
+	s.flights.mu.Lock()
+	under := s.flights.total.descriptors
+	s.flights.mu.Unlock()
+	require.LessOrEqual(t, under, int64(128/2+12*messageDescriptors))
+	s.requireServed()
+	for _, c := range hostile {
+		c.leave()
+	}
+	s.requireIdle()
+	require.Equal(t, load{}, s.flights.total)
+}
+
+// The kernel keeps what a client does not receive beyond the end of the
+// connection, so the connection counts that long.
+func TestConnectionCountsUntilItsClientHasReceivedEverything(t *testing.T) {
+	s := startServer(t, serverConfig())
+	c := s.greet()
+	c.flood(func(uint64) *controlpb.ClientMessage { return openGateMessage(1) })
+	s.mu.Lock()
+	for session := range s.sessions {
+		session.kick(shuffle.ErrQuotaExceeded)
+	}
+	s.mu.Unlock()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.sessions) == 0 // its session has ended
+	}, testPatience, time.Millisecond)
+	require.Equal(t, 1, s.Snapshot().Connections)
+	require.Positive(t, s.flights.total.descriptors)
+	for c.next() != nil {
+	}
+	<-c.served
+	require.Zero(t, s.Snapshot().Connections)
+	require.Equal(t, load{}, s.flights.total)
+}
+
+func TestShortageOfTheKernelDelaysASendAndEndsNothing(t *testing.T) {
+	for _, errno := range []unix.Errno{unix.ETOOMANYREFS, unix.EMFILE, unix.ENOBUFS, unix.EAGAIN} {
+		a, b := newPair(t)
+		delays := &sendDelays{}
+		o := newOutbox(a, 10, nil, delays)
+		defer o.Close()
+		left := 3
+		o.send = func(packet []byte, fds []int) error {
+			if left--; left >= 0 {
+				return errno
+			}
+			return a.sendEncoded(packet, fds)
+		}
+		require.NoError(t, o.Post(hello(1, 0), newFile(t, "late")))
+		msg := &controlpb.ClientMessage{}
+		fds, err := b.Receive(msg)
+		require.NoError(t, err)
+		require.Len(t, fds, 1)
+		fds.Close()
+		require.EqualValues(t, 3, delays.count.Load())
+		require.NoError(t, o.Err())
+	}
+}
+
+func TestShortageThatStaysEndsTheSendAfterABoundedTime(t *testing.T) {
+	calls := 0
+	err := retryShortage(nil, nil, 3, func() error { calls++; return unix.ETOOMANYREFS })
+	require.ErrorIs(t, err, unix.ETOOMANYREFS)
+	require.ErrorContains(t, err, "after 3 attempts")
+	require.Equal(t, 3, calls)
+	err = retryShortage(nil, nil, 3, func() error { calls++; return unix.EBADF })
+	require.ErrorIs(t, err, unix.EBADF)
+	require.Equal(t, 4, calls, "nothing that comes back")
+}
+
+func (s *testServer) greetAsOperator() (*rawClient, *controlpb.ServerMessage) {
+	c := s.connect()
+	return c, c.ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{
+		Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1, Operator: true},
+	}})
+}
+
+func TestOperatorGetsInWhenThereIsNoConnectionLeft(t *testing.T) {
+	config := serverConfig()
+	config.Limits.Connections = 3
+	s := startServer(t, config)
+	clients := []*rawClient{s.greet(), s.greet(), s.greet()}
+	refused := s.connect().ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
+	require.ErrorContains(t, DecodeError(refused.GetError()), "limit -max-connections of the daemon: 3 in use")
+	operator, answer := s.greetAsOperator()
+	require.NotNil(t, answer.GetHelloReply())
+	require.NotNil(t, operator.ask(listMessage()).GetPartitionList())
+	err := DecodeError(operator.ask(openGateMessage(1)).GetError())
+	require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
+	require.ErrorContains(t, err, "for an operator's requests only")
+	// Ones that stay make room for those that come.
+	for range operatorSlots {
+		newer, answer := s.greetAsOperator()
+		require.NotNil(t, answer.GetHelloReply())
+		require.NotNil(t, newer.ask(listMessage()).GetPartitionList())
+	}
+	operator.requireKicked(shuffle.ErrQuotaExceeded, "newer ones came")
+	require.Equal(t, 3, s.Snapshot().Connections)
+	for _, c := range clients {
+		require.NotNil(t, c.ask(listMessage()).GetPartitionList())
+		c.leave()
+	}
+	require.NotNil(t, s.greet().ask(listMessage()).GetPartitionList(), "there is room again")
+}
+
+func TestClientsWithoutAHelloLeaveRoomForOthers(t *testing.T) {
+	config := serverConfig()
+	config.Limits.Connections = 80
+	s := startServer(t, config)
+	for range 20 {
+		s.connect()
+	}
+	require.Eventually(t, func() bool { return s.Snapshot().Connections == 20 }, testPatience, time.Millisecond)
+	_, answer := s.greetAsOperator()
+	require.NotNil(t, answer.GetHelloReply())
+	refused := s.connect().ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
+	require.ErrorContains(t, DecodeError(refused.GetError()), "connections without a hello")
+}
+
+// A logBuffer is a log that a test reads.
+type logBuffer struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *logBuffer) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSpace(l.out.String()), "\n")
+}
+
+func TestGarbageOfManyClientsFillsNoLog(t *testing.T) {
+	log := &logBuffer{}
+	config := serverConfig()
+	config.Logger = slog.New(slog.NewTextHandler(log, nil))
+	s := startServer(t, config)
+	const clients = 200
+	for range clients {
+		c := s.connect()
+		c.sendBytes([]byte{0xff, 0xff, 0xff})
+		c.requireKicked(shuffle.ErrProtocol, "no such message")
+	}
+	require.EqualValues(t, clients, s.Snapshot().Rejects["protocol"])
+	s.requireServed()
+	require.NoError(t, s.Close())
+	lines := log.lines()
+	require.LessOrEqual(t, len(lines), 8)
+	require.Contains(t, lines[len(lines)-1], "more_like_this=195")
+}
+
+func TestPanicWhileAMessageIsMadeEndsOneSessionOnly(t *testing.T) {
+	s := startServer(t, serverConfig())
+	c := s.greet()
+	s.mu.Lock()
+	for session := range s.sessions {
+		session.notifyFunc(func() (*controlpb.ServerMessage, FDs, error) { panic("broken") })
+	}
+	s.mu.Unlock()
+	require.Nil(t, c.next())
+	<-c.served
+	s.requireServed()
+}
+
+func TestHeapMemoryIsALimit(t *testing.T) {
+	config := serverConfig()
+	config.Limits.HeapMemory = connectionHeap*4 + gateHeap + 100*inputHeap
+	s := startServer(t, config)
+	c := s.greet()
+	c.openGate(100)
+	err := DecodeError(c.ask(openGateMessage(100)).GetError())
+	require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
+	require.ErrorContains(t, err, "limit -max-heap-memory of the daemon")
+	s.requireServed()
+}

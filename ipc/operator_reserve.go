@@ -1,0 +1,43 @@
+package ipc
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"shuffled/shuffle"
+)
+
+// operatorSlots is how many sessions beyond the limits there may be at one time.
+const operatorSlots = 16
+
+// An operatorReserve lets root and the daemon's own user in when there is no
+// connection left, for an operator's requests. The newest gets in, and the
+// oldest goes if there are too many.
+type operatorReserve struct {
+	mu       sync.Mutex
+	sessions []*session // by age
+}
+
+func (o *operatorReserve) enter(s *session) {
+	o.mu.Lock()
+	var oldest *session
+	if len(o.sessions) == operatorSlots {
+		oldest = o.sessions[0]
+		o.sessions = slices.Delete(o.sessions, 0, 1)
+	}
+	o.sessions = append(o.sessions, s)
+	o.mu.Unlock()
+	if oldest != nil {
+		oldest.kick(fmt.Errorf("%d newer ones came while there is no connection left: %w", operatorSlots, shuffle.ErrQuotaExceeded))
+	}
+}
+
+// leave forgets a session, if it is one of these.
+func (o *operatorReserve) leave(s *session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.Index(o.sessions, s); i >= 0 {
+		o.sessions = slices.Delete(o.sessions, i, i+1)
+	}
+}
