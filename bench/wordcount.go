@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"sync"
 	"time"
 
@@ -74,13 +75,24 @@ func (j *WordCount) Run(ctx context.Context) (*results.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	shuffled := wall
 	wall, cpu = spans([]Span{timer.end()})
 	fmt.Fprintf(j.Out, "without a shuffle:   %s words in %.2f s, %s million words/s in one process, %.2f s of processor time\n",
 		units.GroupDigits(want.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(want.Total, wall)), cpu.Seconds())
+	if shuffled > wall {
+		fmt.Fprintln(j.Out, j.whySlower(runtime.NumCPU()))
+	}
 	if err := j.verify(counts, want); err != nil {
 		return nil, err
 	}
 	return file.End(nil)
+}
+
+// whySlower says why workers do not count faster than one process.
+func (j *WordCount) whySlower(cores int) string {
+	return fmt.Sprintf("why not faster: %s share %s, and each word that one process counts where it finds it is here also given to a consumer, "+
+		"serialised and read back; that pays where there are more cores, or more to do with each record",
+		units.Plural(j.Producers+j.Consumers, "worker"), units.Plural(cores, "core"))
 }
 
 func (j *WordCount) settings() results.Settings {

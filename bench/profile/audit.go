@@ -57,12 +57,13 @@ func (v Verdict) String() string {
 func ByRole(f *results.File) *Report {
 	r := &Report{Title: "all rounds together, by role"}
 	var remarked []string
+	said := map[string]bool{} // what is not measured, whatever the reason
 	t := Table{Head: []string{"", "copied B/B", "calls/MiB", "wake-ups/MiB"}}
 	for _, m := range f.Results {
 		if m.Profile == nil || m.Profile.PayloadBytes <= 0 {
 			continue
 		}
-		for _, line := range remarks(m.Profile) {
+		for _, line := range remarks(withoutSaid(m.Profile, said)) {
 			if !slices.Contains(remarked, line) {
 				remarked = append(remarked, line)
 			}

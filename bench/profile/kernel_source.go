@@ -88,7 +88,7 @@ func (s *kernelSource) end() (*results.Profile, error) {
 		s.fill(role.Figures, &counted, slot)
 	}
 	for _, m := range s.counter.Missing() {
-		p.Missing = append(p.Missing, results.Missing{What: m.Part, Why: m.Err.Error()})
+		p.Missing = append(p.Missing, results.Missing{What: m.Part, Why: sentence(m.Err)})
 	}
 	p.Notes, p.Skipped = s.notes, counted.Skipped
 	return p, nil

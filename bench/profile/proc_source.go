@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"shuffled/bench"
@@ -70,12 +71,17 @@ func (s *procSource) end() (*results.Profile, error) {
 	for i := range p.Roles {
 		role := &p.Roles[i]
 		role.Figures = s.figures(bench.Role(role.Role))
+		var missing []string
 		for _, figure := range slices.Sorted(maps.Keys(procFigures)) {
 			if _, ok := role.Figures[figure]; !ok {
-				p.Missing = append(p.Missing, results.Missing{
-					What: fmt.Sprintf("%s of the %s", figure, role.Role), Why: "its file in /proc cannot be read: another user's process, or it ended at once",
-				})
+				missing = append(missing, string(figure))
 			}
+		}
+		if len(missing) > 0 {
+			p.Missing = append(p.Missing, results.Missing{
+				What: fmt.Sprintf("%s of the %s", strings.Join(missing, ", "), role.Role),
+				Why:  "what /proc says of it cannot be read: another user's process, or it ended at once",
+			})
 		}
 	}
 	p.Missing = append(p.Missing, results.Missing{

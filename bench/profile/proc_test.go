@@ -86,7 +86,7 @@ func TestFiguresOfFilesThatCannotBeReadAreAbsent(t *testing.T) {
 	require.Equal(t, results.Figures{results.VoluntarySwitches: 0, results.InvoluntarySwitches: 0}, p.Role("producer").Figures,
 		"what one of the two does not tell is not known of both")
 	require.Contains(t, p.Missing, results.Missing{
-		What: "copied_to_user_bytes of the producer", Why: "its file in /proc cannot be read: another user's process, or it ended at once",
+		What: "copied_from_user_bytes, copied_to_user_bytes, major_faults, page_faults, read_write_calls of the producer", Why: "what /proc says of it cannot be read: another user's process, or it ended at once",
 	})
 }
 
