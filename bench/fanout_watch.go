@@ -64,6 +64,7 @@ func (w *fanoutWatch) sample() {
 		return
 	}
 	n := w.memory()
+	_, _ = w.view.wakeUps() // for Stop, which may come after the daemon has dropped some
 	from, to := w.phases.settled()
 	if passed := time.Since(w.begun); passed > from && passed < to {
 		w.idle = n

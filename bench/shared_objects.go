@@ -89,16 +89,17 @@ func descriptors(dir string) ([]string, error) {
 }
 
 // A sharedView looks at the partitions and gates that a daemon has, by mappings of
-// its own, so that their counters stay readable when the daemon has dropped them.
-// One goroutine uses it.
+// its own. What the daemon drops it empties, so counters stay what they were at the
+// last look before. One goroutine uses it.
 type sharedView struct {
 	partitions, gates []viewedObject
 	gateBytes         int64 // of gates and of all doorbells
 }
 
 type viewedObject struct {
-	memfd *memseg.Memfd
-	head  *memseg.Region // the first page: header and counters
+	memfd   *memseg.Memfd
+	head    *memseg.Region // the first page: header and counters
+	wakeUps uint64         // the most that was seen
 }
 
 // viewShared opens the objects that a daemon has and that were not there before.
@@ -156,7 +157,7 @@ func (o *sharedObject) open() (viewedObject, error) {
 	if err != nil {
 		return viewedObject{}, errors.Join(err, memfd.Close())
 	}
-	return viewedObject{memfd, head}, nil
+	return viewedObject{memfd: memfd, head: head}, nil
 }
 
 // partitionBytes returns the memory that the kernel holds for the regions of all
@@ -175,15 +176,19 @@ func (v *sharedView) partitionBytes() (total int64, err error) {
 // wakeUps returns how often producers and gates have waited and were woken, by
 // their own count.
 func (v *sharedView) wakeUps() (total uint64, err error) {
-	for _, p := range v.partitions {
+	for i := range v.partitions {
+		p := &v.partitions[i]
 		stats, err := memseg.ReadPartitionStats(p.head, 0) // no times are wanted
 		if err != nil {
 			return 0, err
 		}
-		total += stats.WakeUps
+		p.wakeUps = max(p.wakeUps, stats.WakeUps)
+		total += p.wakeUps
 	}
-	for _, g := range v.gates {
-		total += memseg.NewGateWords(g.head).WakeUps.Load()
+	for i := range v.gates {
+		g := &v.gates[i]
+		g.wakeUps = max(g.wakeUps, memseg.NewGateWords(g.head).WakeUps.Load())
+		total += g.wakeUps
 	}
 	return total, nil
 }
