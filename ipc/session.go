@@ -306,6 +306,12 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 		return s.handleListPartitions(id, body.ListPartitions)
 	case *controlpb.ClientMessage_InspectPartition:
 		return s.handleInspectPartition(id, body.InspectPartition)
+	case *controlpb.ClientMessage_ListClients:
+		return s.handleListClients(id, body.ListClients)
+	case *controlpb.ClientMessage_KickClient:
+		return s.handleKickClient(id, body.KickClient)
+	case *controlpb.ClientMessage_WithdrawPartition:
+		return s.handleWithdrawPartition(id, body.WithdrawPartition)
 	}
 	if s.notAdmitted != nil {
 		return fmt.Errorf("this connection is for an operator's requests only: %w", s.notAdmitted)
@@ -363,9 +369,9 @@ func (s *session) handleHello(id uint64, m *controlpb.Hello) error {
 	}
 	s.flight.setOperator(m.GetOperator() && isPrivileged(s.who.UID))
 	s.greeted = true
-	if m.GetClientName() != "" {
-		name := m.GetClientName()
-		s.name.Store(&name)
+	name := m.GetClientName()
+	s.name.Store(&name)
+	if name != "" {
 		s.log = s.log.With("client", name)
 	}
 	config := &s.server.config

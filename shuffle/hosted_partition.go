@@ -64,6 +64,8 @@ type HostedPartition struct {
 	producerGone bool
 	abandoned    bool // a consumer vanished: it may still map the region
 	dropped      bool
+	withdrawn    bool // by an operator: it is evicted soon
+	evicted      bool // whoever has it mapped does not count any more
 	traceless    bool // it is forgotten as if it had not been created
 	users        int  // subpartitions that are not given up, and the unfinished producer
 	attached     int
@@ -323,10 +325,10 @@ func (p *HostedPartition) detach(subpartition int, consumed bool, reason string)
 // read or write it.
 func (p *HostedPartition) dropIfUnused() {
 	harmless := p.finished && !p.abandoned && !p.holdWhileMapped
-	if !p.state.hasEnded() || p.dropped || p.attached > 0 || !p.producerGone && !harmless {
+	if !p.state.hasEnded() || p.dropped || p.attached > 0 || !p.producerGone && !harmless && !p.evicted {
 		return
 	}
-	p.drop(p.abandoned)
+	p.drop(p.abandoned && !p.evicted)
 }
 
 func (p *HostedPartition) drop(readerMaps bool) {

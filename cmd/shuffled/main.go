@@ -5,6 +5,9 @@
 //	shuffled serve       run the daemon
 //	shuffled list        show the partitions of a running daemon
 //	shuffled inspect ID  show one partition and its subpartitions
+//	shuffled clients     show the clients of a running daemon
+//	shuffled release ID  release a partition, whatever holds it
+//	shuffled kick N      end the connection of a client
 //	shuffled check       try what serve needs of this host
 //	shuffled version     print the version
 //	shuffled help        print this, or the help of a command
@@ -56,6 +59,9 @@ func commands() []command {
 		{"serve", "serve [flags]", "run the daemon", runServe, helpServe},
 		{"list", "list [flags]", "show the partitions of a running daemon", runList, helpList},
 		{"inspect", "inspect ID|NAME [flags]", "show one partition and its subpartitions", runInspect, helpInspect},
+		{"clients", "clients [flags]", "show the clients of a running daemon", runClients, helpClients},
+		{"release", "release ID|NAME [flags]", "release a partition, whatever holds it", runRelease, helpRelease},
+		{"kick", "kick CLIENT [flags]", "end the connection of a client", runKick, helpKick},
 		{"check", "check [flags]", "try what serve needs of this host, and exit", runCheck, helpCheck},
 		{"version", "version", "print the version", runVersion, nil},
 		{"help", "help [command]", "print this, or the help of a command", runHelp, nil},

@@ -50,6 +50,9 @@ type ClientMessage struct {
 	//	*ClientMessage_ClosePartition
 	//	*ClientMessage_NextAttempt
 	//	*ClientMessage_AbandonCreation
+	//	*ClientMessage_ListClients
+	//	*ClientMessage_KickClient
+	//	*ClientMessage_WithdrawPartition
 	Body          isClientMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -252,6 +255,33 @@ func (x *ClientMessage) GetAbandonCreation() *AbandonCreation {
 	return nil
 }
 
+func (x *ClientMessage) GetListClients() *ListClients {
+	if x != nil {
+		if x, ok := x.Body.(*ClientMessage_ListClients); ok {
+			return x.ListClients
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetKickClient() *KickClient {
+	if x != nil {
+		if x, ok := x.Body.(*ClientMessage_KickClient); ok {
+			return x.KickClient
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetWithdrawPartition() *WithdrawPartition {
+	if x != nil {
+		if x, ok := x.Body.(*ClientMessage_WithdrawPartition); ok {
+			return x.WithdrawPartition
+		}
+	}
+	return nil
+}
+
 type isClientMessage_Body interface {
 	isClientMessage_Body()
 }
@@ -324,6 +354,18 @@ type ClientMessage_AbandonCreation struct {
 	AbandonCreation *AbandonCreation `protobuf:"bytes,18,opt,name=abandon_creation,json=abandonCreation,proto3,oneof"`
 }
 
+type ClientMessage_ListClients struct {
+	ListClients *ListClients `protobuf:"bytes,20,opt,name=list_clients,json=listClients,proto3,oneof"`
+}
+
+type ClientMessage_KickClient struct {
+	KickClient *KickClient `protobuf:"bytes,21,opt,name=kick_client,json=kickClient,proto3,oneof"`
+}
+
+type ClientMessage_WithdrawPartition struct {
+	WithdrawPartition *WithdrawPartition `protobuf:"bytes,22,opt,name=withdraw_partition,json=withdrawPartition,proto3,oneof"`
+}
+
 func (*ClientMessage_Hello) isClientMessage_Body() {}
 
 func (*ClientMessage_CreatePartition) isClientMessage_Body() {}
@@ -358,6 +400,12 @@ func (*ClientMessage_NextAttempt) isClientMessage_Body() {}
 
 func (*ClientMessage_AbandonCreation) isClientMessage_Body() {}
 
+func (*ClientMessage_ListClients) isClientMessage_Body() {}
+
+func (*ClientMessage_KickClient) isClientMessage_Body() {}
+
+func (*ClientMessage_WithdrawPartition) isClientMessage_Body() {}
+
 // What the daemon sends. request_id is that of the request it answers, and 0
 // for a notification.
 type ServerMessage struct {
@@ -379,6 +427,7 @@ type ServerMessage struct {
 	//	*ServerMessage_PartitionList
 	//	*ServerMessage_PartitionInfo
 	//	*ServerMessage_NextAttemptReply
+	//	*ServerMessage_ClientList
 	Body          isServerMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -554,6 +603,15 @@ func (x *ServerMessage) GetNextAttemptReply() *NextAttemptReply {
 	return nil
 }
 
+func (x *ServerMessage) GetClientList() *ClientList {
+	if x != nil {
+		if x, ok := x.Body.(*ServerMessage_ClientList); ok {
+			return x.ClientList
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Body interface {
 	isServerMessage_Body()
 }
@@ -614,6 +672,10 @@ type ServerMessage_NextAttemptReply struct {
 	NextAttemptReply *NextAttemptReply `protobuf:"bytes,15,opt,name=next_attempt_reply,json=nextAttemptReply,proto3,oneof"`
 }
 
+type ServerMessage_ClientList struct {
+	ClientList *ClientList `protobuf:"bytes,20,opt,name=client_list,json=clientList,proto3,oneof"`
+}
+
 func (*ServerMessage_Error) isServerMessage_Body() {}
 
 func (*ServerMessage_Ack) isServerMessage_Body() {}
@@ -641,6 +703,8 @@ func (*ServerMessage_PartitionList) isServerMessage_Body() {}
 func (*ServerMessage_PartitionInfo) isServerMessage_Body() {}
 
 func (*ServerMessage_NextAttemptReply) isServerMessage_Body() {}
+
+func (*ServerMessage_ClientList) isServerMessage_Body() {}
 
 // An error of the table in package ipc: code names the sentinel, 0 none. The
 // message is complete without it, in UTF-8, at most 4 KiB.
@@ -3183,12 +3247,378 @@ func (x *SubpartitionInfo) GetConsumerGid() uint32 {
 	return 0
 }
 
+// Answer: ClientList, at most page_size rows of ids above `after`: of all clients
+// for root and the daemon's own user, of those of the same user for others.
+type ListClients struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	PageSize      uint32                 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListClients) Reset() {
+	*x = ListClients{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListClients) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListClients) ProtoMessage() {}
+
+func (x *ListClients) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListClients.ProtoReflect.Descriptor instead.
+func (*ListClients) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListClients) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ListClients) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+type ClientList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Clients       []*ClientInfo          `protobuf:"bytes,1,rep,name=clients,proto3" json:"clients,omitempty"`
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientList) Reset() {
+	*x = ClientList{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientList) ProtoMessage() {}
+
+func (x *ClientList) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientList.ProtoReflect.Descriptor instead.
+func (*ClientList) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ClientList) GetClients() []*ClientInfo {
+	if x != nil {
+		return x.Clients
+	}
+	return nil
+}
+
+func (x *ClientList) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type ClientInfo struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Id                uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name              string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Uid               uint32                 `protobuf:"varint,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	Gid               uint32                 `protobuf:"varint,4,opt,name=gid,proto3" json:"gid,omitempty"`
+	Pid               uint32                 `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
+	ConnectedUnixNano int64                  `protobuf:"varint,6,opt,name=connected_unix_nano,json=connectedUnixNano,proto3" json:"connected_unix_nano,omitempty"`
+	// Since the client has last sent something.
+	IdleNs     uint64 `protobuf:"varint,7,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"`
+	Partitions uint32 `protobuf:"varint,8,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	Gates      uint32 `protobuf:"varint,9,opt,name=gates,proto3" json:"gates,omitempty"`
+	Inputs     uint32 `protobuf:"varint,10,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	// Messages that the daemon has for the client and has not sent, and the bytes of
+	// those that are made.
+	UnsentMessages uint32 `protobuf:"varint,11,opt,name=unsent_messages,json=unsentMessages,proto3" json:"unsent_messages,omitempty"`
+	UnsentBytes    uint64 `protobuf:"varint,12,opt,name=unsent_bytes,json=unsentBytes,proto3" json:"unsent_bytes,omitempty"`
+	// Sent, and not received as far as the daemon knows.
+	DescriptorsUnderWay uint32 `protobuf:"varint,13,opt,name=descriptors_under_way,json=descriptorsUnderWay,proto3" json:"descriptors_under_way,omitempty"`
+	BytesUnderWay       uint64 `protobuf:"varint,14,opt,name=bytes_under_way,json=bytesUnderWay,proto3" json:"bytes_under_way,omitempty"`
+	Greeted             bool   `protobuf:"varint,15,opt,name=greeted,proto3" json:"greeted,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *ClientInfo) Reset() {
+	*x = ClientInfo{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientInfo) ProtoMessage() {}
+
+func (x *ClientInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientInfo.ProtoReflect.Descriptor instead.
+func (*ClientInfo) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ClientInfo) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClientInfo) GetUid() uint32 {
+	if x != nil {
+		return x.Uid
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetGid() uint32 {
+	if x != nil {
+		return x.Gid
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetConnectedUnixNano() int64 {
+	if x != nil {
+		return x.ConnectedUnixNano
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetIdleNs() uint64 {
+	if x != nil {
+		return x.IdleNs
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetPartitions() uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetGates() uint32 {
+	if x != nil {
+		return x.Gates
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetInputs() uint32 {
+	if x != nil {
+		return x.Inputs
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetUnsentMessages() uint32 {
+	if x != nil {
+		return x.UnsentMessages
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetUnsentBytes() uint64 {
+	if x != nil {
+		return x.UnsentBytes
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetDescriptorsUnderWay() uint32 {
+	if x != nil {
+		return x.DescriptorsUnderWay
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetBytesUnderWay() uint64 {
+	if x != nil {
+		return x.BytesUnderWay
+	}
+	return 0
+}
+
+func (x *ClientInfo) GetGreeted() bool {
+	if x != nil {
+		return x.Greeted
+	}
+	return false
+}
+
+// Ends the connection of a client, which loses everything as if it had died: one of
+// the same user, or any for root and the daemon's own user. Answer: Ack.
+type KickClient struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClientId      uint64                 `protobuf:"varint,1,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KickClient) Reset() {
+	*x = KickClient{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KickClient) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KickClient) ProtoMessage() {}
+
+func (x *KickClient) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KickClient.ProtoReflect.Descriptor instead.
+func (*KickClient) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *KickClient) GetClientId() uint64 {
+	if x != nil {
+		return x.ClientId
+	}
+	return 0
+}
+
+// Releases a partition on behalf of an operator, or of its owner, whatever holds it:
+// consumers get an error, and a second later its memory is taken away. Answer: Ack.
+type WithdrawPartition struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	PartitionId []byte                 `protobuf:"bytes,1,opt,name=partition_id,json=partitionId,proto3" json:"partition_id,omitempty"`
+	// Whose it is; without it, as for InspectPartition.
+	OwnerUid      *uint32 `protobuf:"varint,2,opt,name=owner_uid,json=ownerUid,proto3,oneof" json:"owner_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithdrawPartition) Reset() {
+	*x = WithdrawPartition{}
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithdrawPartition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithdrawPartition) ProtoMessage() {}
+
+func (x *WithdrawPartition) ProtoReflect() protoreflect.Message {
+	mi := &file_shuffled_control_v1_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithdrawPartition.ProtoReflect.Descriptor instead.
+func (*WithdrawPartition) Descriptor() ([]byte, []int) {
+	return file_shuffled_control_v1_control_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *WithdrawPartition) GetPartitionId() []byte {
+	if x != nil {
+		return x.PartitionId
+	}
+	return nil
+}
+
+func (x *WithdrawPartition) GetOwnerUid() uint32 {
+	if x != nil && x.OwnerUid != nil {
+		return *x.OwnerUid
+	}
+	return 0
+}
+
 var File_shuffled_control_v1_control_proto protoreflect.FileDescriptor
 
 const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"!shuffled/control/v1/control.proto\x12\x13shuffled.control.v1\"\xc6\n" +
-	"\n" +
+	"!shuffled/control/v1/control.proto\x12\x13shuffled.control.v1\"\xaa\f\n" +
 	"\rClientMessage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x122\n" +
@@ -3211,8 +3641,12 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\x11inspect_partition\x18\x0f \x01(\v2%.shuffled.control.v1.InspectPartitionH\x00R\x10inspectPartition\x12N\n" +
 	"\x0fclose_partition\x18\x10 \x01(\v2#.shuffled.control.v1.ClosePartitionH\x00R\x0eclosePartition\x12E\n" +
 	"\fnext_attempt\x18\x11 \x01(\v2 .shuffled.control.v1.NextAttemptH\x00R\vnextAttempt\x12Q\n" +
-	"\x10abandon_creation\x18\x12 \x01(\v2$.shuffled.control.v1.AbandonCreationH\x00R\x0fabandonCreationB\x06\n" +
-	"\x04body\"\xbe\b\n" +
+	"\x10abandon_creation\x18\x12 \x01(\v2$.shuffled.control.v1.AbandonCreationH\x00R\x0fabandonCreation\x12E\n" +
+	"\flist_clients\x18\x14 \x01(\v2 .shuffled.control.v1.ListClientsH\x00R\vlistClients\x12B\n" +
+	"\vkick_client\x18\x15 \x01(\v2\x1f.shuffled.control.v1.KickClientH\x00R\n" +
+	"kickClient\x12W\n" +
+	"\x12withdraw_partition\x18\x16 \x01(\v2&.shuffled.control.v1.WithdrawPartitionH\x00R\x11withdrawPartitionB\x06\n" +
+	"\x04body\"\x82\t\n" +
 	"\rServerMessage\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x122\n" +
@@ -3233,7 +3667,9 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\finput_failed\x18\f \x01(\v2 .shuffled.control.v1.InputFailedH\x00R\vinputFailed\x12K\n" +
 	"\x0epartition_list\x18\r \x01(\v2\".shuffled.control.v1.PartitionListH\x00R\rpartitionList\x12K\n" +
 	"\x0epartition_info\x18\x0e \x01(\v2\".shuffled.control.v1.PartitionInfoH\x00R\rpartitionInfo\x12U\n" +
-	"\x12next_attempt_reply\x18\x0f \x01(\v2%.shuffled.control.v1.NextAttemptReplyH\x00R\x10nextAttemptReplyB\x06\n" +
+	"\x12next_attempt_reply\x18\x0f \x01(\v2%.shuffled.control.v1.NextAttemptReplyH\x00R\x10nextAttemptReply\x12B\n" +
+	"\vclient_list\x18\x14 \x01(\v2\x1f.shuffled.control.v1.ClientListH\x00R\n" +
+	"clientListB\x06\n" +
 	"\x04body\"}\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
@@ -3445,7 +3881,42 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\agate_id\x18\b \x01(\x04R\x06gateId\x12\x18\n" +
 	"\achannel\x18\t \x01(\rR\achannel\x12!\n" +
 	"\fconsumer_gid\x18\n" +
-	" \x01(\rR\vconsumerGidB\x18Z\x16shuffled/ipc/controlpbb\x06proto3"
+	" \x01(\rR\vconsumerGid\"@\n" +
+	"\vListClients\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\rR\bpageSize\"[\n" +
+	"\n" +
+	"ClientList\x129\n" +
+	"\aclients\x18\x01 \x03(\v2\x1f.shuffled.control.v1.ClientInfoR\aclients\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xbf\x03\n" +
+	"\n" +
+	"ClientInfo\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\rR\x03uid\x12\x10\n" +
+	"\x03gid\x18\x04 \x01(\rR\x03gid\x12\x10\n" +
+	"\x03pid\x18\x05 \x01(\rR\x03pid\x12.\n" +
+	"\x13connected_unix_nano\x18\x06 \x01(\x03R\x11connectedUnixNano\x12\x17\n" +
+	"\aidle_ns\x18\a \x01(\x04R\x06idleNs\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\b \x01(\rR\n" +
+	"partitions\x12\x14\n" +
+	"\x05gates\x18\t \x01(\rR\x05gates\x12\x16\n" +
+	"\x06inputs\x18\n" +
+	" \x01(\rR\x06inputs\x12'\n" +
+	"\x0funsent_messages\x18\v \x01(\rR\x0eunsentMessages\x12!\n" +
+	"\funsent_bytes\x18\f \x01(\x04R\vunsentBytes\x122\n" +
+	"\x15descriptors_under_way\x18\r \x01(\rR\x13descriptorsUnderWay\x12&\n" +
+	"\x0fbytes_under_way\x18\x0e \x01(\x04R\rbytesUnderWay\x12\x18\n" +
+	"\agreeted\x18\x0f \x01(\bR\agreeted\")\n" +
+	"\n" +
+	"KickClient\x12\x1b\n" +
+	"\tclient_id\x18\x01 \x01(\x04R\bclientId\"f\n" +
+	"\x11WithdrawPartition\x12!\n" +
+	"\fpartition_id\x18\x01 \x01(\fR\vpartitionId\x12 \n" +
+	"\towner_uid\x18\x02 \x01(\rH\x00R\bownerUid\x88\x01\x01B\f\n" +
+	"\n" +
+	"_owner_uidB\x18Z\x16shuffled/ipc/controlpbb\x06proto3"
 
 var (
 	file_shuffled_control_v1_control_proto_rawDescOnce sync.Once
@@ -3459,7 +3930,7 @@ func file_shuffled_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_shuffled_control_v1_control_proto_rawDescData
 }
 
-var file_shuffled_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_shuffled_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_shuffled_control_v1_control_proto_goTypes = []any{
 	(*ClientMessage)(nil),     // 0: shuffled.control.v1.ClientMessage
 	(*ServerMessage)(nil),     // 1: shuffled.control.v1.ServerMessage
@@ -3499,6 +3970,11 @@ var file_shuffled_control_v1_control_proto_goTypes = []any{
 	(*NextAttemptReply)(nil),  // 35: shuffled.control.v1.NextAttemptReply
 	(*PartitionInfo)(nil),     // 36: shuffled.control.v1.PartitionInfo
 	(*SubpartitionInfo)(nil),  // 37: shuffled.control.v1.SubpartitionInfo
+	(*ListClients)(nil),       // 38: shuffled.control.v1.ListClients
+	(*ClientList)(nil),        // 39: shuffled.control.v1.ClientList
+	(*ClientInfo)(nil),        // 40: shuffled.control.v1.ClientInfo
+	(*KickClient)(nil),        // 41: shuffled.control.v1.KickClient
+	(*WithdrawPartition)(nil), // 42: shuffled.control.v1.WithdrawPartition
 }
 var file_shuffled_control_v1_control_proto_depIdxs = []int32{
 	5,  // 0: shuffled.control.v1.ClientMessage.hello:type_name -> shuffled.control.v1.Hello
@@ -3518,35 +3994,40 @@ var file_shuffled_control_v1_control_proto_depIdxs = []int32{
 	16, // 14: shuffled.control.v1.ClientMessage.close_partition:type_name -> shuffled.control.v1.ClosePartition
 	34, // 15: shuffled.control.v1.ClientMessage.next_attempt:type_name -> shuffled.control.v1.NextAttempt
 	9,  // 16: shuffled.control.v1.ClientMessage.abandon_creation:type_name -> shuffled.control.v1.AbandonCreation
-	2,  // 17: shuffled.control.v1.ServerMessage.error:type_name -> shuffled.control.v1.Error
-	4,  // 18: shuffled.control.v1.ServerMessage.ack:type_name -> shuffled.control.v1.Ack
-	6,  // 19: shuffled.control.v1.ServerMessage.hello_reply:type_name -> shuffled.control.v1.HelloReply
-	10, // 20: shuffled.control.v1.ServerMessage.partition_created:type_name -> shuffled.control.v1.PartitionCreated
-	15, // 21: shuffled.control.v1.ServerMessage.pool_resized:type_name -> shuffled.control.v1.PoolResized
-	20, // 22: shuffled.control.v1.ServerMessage.consumer_attached:type_name -> shuffled.control.v1.ConsumerAttached
-	21, // 23: shuffled.control.v1.ServerMessage.consumer_detached:type_name -> shuffled.control.v1.ConsumerDetached
-	22, // 24: shuffled.control.v1.ServerMessage.partition_released:type_name -> shuffled.control.v1.PartitionReleased
-	24, // 25: shuffled.control.v1.ServerMessage.gate_opened:type_name -> shuffled.control.v1.GateOpened
-	27, // 26: shuffled.control.v1.ServerMessage.input_ready:type_name -> shuffled.control.v1.InputReady
-	28, // 27: shuffled.control.v1.ServerMessage.input_failed:type_name -> shuffled.control.v1.InputFailed
-	32, // 28: shuffled.control.v1.ServerMessage.partition_list:type_name -> shuffled.control.v1.PartitionList
-	36, // 29: shuffled.control.v1.ServerMessage.partition_info:type_name -> shuffled.control.v1.PartitionInfo
-	35, // 30: shuffled.control.v1.ServerMessage.next_attempt_reply:type_name -> shuffled.control.v1.NextAttemptReply
-	3,  // 31: shuffled.control.v1.Error.attempt_error:type_name -> shuffled.control.v1.AttemptError
-	7,  // 32: shuffled.control.v1.HelloReply.limits:type_name -> shuffled.control.v1.Limits
-	11, // 33: shuffled.control.v1.PartitionCreated.granted:type_name -> shuffled.control.v1.SegmentRange
-	11, // 34: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
-	11, // 35: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
-	2,  // 36: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
-	26, // 37: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
-	2,  // 38: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
-	36, // 39: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
-	37, // 40: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	38, // 17: shuffled.control.v1.ClientMessage.list_clients:type_name -> shuffled.control.v1.ListClients
+	41, // 18: shuffled.control.v1.ClientMessage.kick_client:type_name -> shuffled.control.v1.KickClient
+	42, // 19: shuffled.control.v1.ClientMessage.withdraw_partition:type_name -> shuffled.control.v1.WithdrawPartition
+	2,  // 20: shuffled.control.v1.ServerMessage.error:type_name -> shuffled.control.v1.Error
+	4,  // 21: shuffled.control.v1.ServerMessage.ack:type_name -> shuffled.control.v1.Ack
+	6,  // 22: shuffled.control.v1.ServerMessage.hello_reply:type_name -> shuffled.control.v1.HelloReply
+	10, // 23: shuffled.control.v1.ServerMessage.partition_created:type_name -> shuffled.control.v1.PartitionCreated
+	15, // 24: shuffled.control.v1.ServerMessage.pool_resized:type_name -> shuffled.control.v1.PoolResized
+	20, // 25: shuffled.control.v1.ServerMessage.consumer_attached:type_name -> shuffled.control.v1.ConsumerAttached
+	21, // 26: shuffled.control.v1.ServerMessage.consumer_detached:type_name -> shuffled.control.v1.ConsumerDetached
+	22, // 27: shuffled.control.v1.ServerMessage.partition_released:type_name -> shuffled.control.v1.PartitionReleased
+	24, // 28: shuffled.control.v1.ServerMessage.gate_opened:type_name -> shuffled.control.v1.GateOpened
+	27, // 29: shuffled.control.v1.ServerMessage.input_ready:type_name -> shuffled.control.v1.InputReady
+	28, // 30: shuffled.control.v1.ServerMessage.input_failed:type_name -> shuffled.control.v1.InputFailed
+	32, // 31: shuffled.control.v1.ServerMessage.partition_list:type_name -> shuffled.control.v1.PartitionList
+	36, // 32: shuffled.control.v1.ServerMessage.partition_info:type_name -> shuffled.control.v1.PartitionInfo
+	35, // 33: shuffled.control.v1.ServerMessage.next_attempt_reply:type_name -> shuffled.control.v1.NextAttemptReply
+	39, // 34: shuffled.control.v1.ServerMessage.client_list:type_name -> shuffled.control.v1.ClientList
+	3,  // 35: shuffled.control.v1.Error.attempt_error:type_name -> shuffled.control.v1.AttemptError
+	7,  // 36: shuffled.control.v1.HelloReply.limits:type_name -> shuffled.control.v1.Limits
+	11, // 37: shuffled.control.v1.PartitionCreated.granted:type_name -> shuffled.control.v1.SegmentRange
+	11, // 38: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
+	11, // 39: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
+	2,  // 40: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
+	26, // 41: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
+	2,  // 42: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
+	36, // 43: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
+	37, // 44: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
+	40, // 45: shuffled.control.v1.ClientList.clients:type_name -> shuffled.control.v1.ClientInfo
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_shuffled_control_v1_control_proto_init() }
@@ -3572,6 +4053,9 @@ func file_shuffled_control_v1_control_proto_init() {
 		(*ClientMessage_ClosePartition)(nil),
 		(*ClientMessage_NextAttempt)(nil),
 		(*ClientMessage_AbandonCreation)(nil),
+		(*ClientMessage_ListClients)(nil),
+		(*ClientMessage_KickClient)(nil),
+		(*ClientMessage_WithdrawPartition)(nil),
 	}
 	file_shuffled_control_v1_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Error)(nil),
@@ -3588,17 +4072,19 @@ func file_shuffled_control_v1_control_proto_init() {
 		(*ServerMessage_PartitionList)(nil),
 		(*ServerMessage_PartitionInfo)(nil),
 		(*ServerMessage_NextAttemptReply)(nil),
+		(*ServerMessage_ClientList)(nil),
 	}
 	file_shuffled_control_v1_control_proto_msgTypes[26].OneofWrappers = []any{}
 	file_shuffled_control_v1_control_proto_msgTypes[31].OneofWrappers = []any{}
 	file_shuffled_control_v1_control_proto_msgTypes[33].OneofWrappers = []any{}
+	file_shuffled_control_v1_control_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shuffled_control_v1_control_proto_rawDesc), len(file_shuffled_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"shuffled/client"
+)
+
+// runClients is the command clients.
+func runClients(p process) error {
+	o := newOperatorOptions()
+	rest, err := o.settings().load(p.args, p.environ)
+	if err != nil {
+		return err
+	}
+	if err := noArguments(rest); err != nil {
+		return err
+	}
+	return o.ask(func(ctx context.Context, c *client.Client) error {
+		clients, err := c.Clients(ctx)
+		if err != nil {
+			return err
+		}
+		if o.output == "json" {
+			rows := []clientJSON{} // an empty list is [], not null
+			for i := range clients {
+				rows = append(rows, newClientJSON(&clients[i]))
+			}
+			return writeJSON(p.stdout, rows)
+		}
+		return writeClientTable(p.stdout, clients)
+	})
+}
+
+// ClientJSON is a client as programs see it. Fields are only ever added.
+type clientJSON struct {
+	ID                  uint64      `json:"id"`
+	Name                string      `json:"name"`
+	Process             processJSON `json:"process"`
+	Connected           time.Time   `json:"connected"`
+	IdleSec             float64     `json:"idle_seconds"`
+	Greeted             bool        `json:"greeted"`
+	Partitions          int         `json:"partitions"`
+	Gates               int         `json:"gates"`
+	Inputs              int         `json:"inputs"`
+	UnsentMessages      int         `json:"unsent_messages"`
+	UnsentBytes         int64       `json:"unsent_bytes"`
+	DescriptorsUnderWay int         `json:"descriptors_under_way"`
+	BytesUnderWay       int64       `json:"bytes_under_way"`
+}
+
+func newClientJSON(c *client.ClientInfo) clientJSON {
+	return clientJSON{
+		ID: c.ID, Name: c.Name, Process: processJSON{PID: c.Process.PID, UID: c.Process.UID, GID: c.Process.GID},
+		Connected: c.Connected.UTC(), IdleSec: c.Idle.Seconds(), Greeted: c.Greeted,
+		Partitions: c.Partitions, Gates: c.Gates, Inputs: c.Inputs, UnsentMessages: c.UnsentMessages, UnsentBytes: c.UnsentBytes,
+		DescriptorsUnderWay: c.DescriptorsUnderWay, BytesUnderWay: c.BytesUnderWay,
+	}
+}
+
+// writeClientTable writes a line for each client. The name is last, since it may
+// hold spaces.
+func writeClientTable(w io.Writer, clients []client.ClientInfo) error {
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(table, "CLIENT\tUID\tPID\tSINCE\tIDLE\tPARTITIONS\tGATES\tINPUTS\tUNSENT\tUNSENT-BYTES\tFDS-UNDER-WAY\tBYTES-UNDER-WAY\tNAME")
+	for i := range clients {
+		c := &clients[i]
+		name := displayName(c.Name)
+		if !c.Greeted {
+			name = "(no hello)"
+		}
+		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n",
+			c.ID, c.Process.UID, pidText(c.Process.PID), c.Connected.UTC().Format(time.RFC3339), seconds(c.Idle),
+			c.Partitions, c.Gates, c.Inputs, c.UnsentMessages, c.UnsentBytes, c.DescriptorsUnderWay, c.BytesUnderWay, name)
+	}
+	return table.Flush()
+}
+
+func helpClients(w io.Writer) {
+	fmt.Fprint(w, `Usage: shuffled clients [flags]
+
+Shows the clients of a running daemon: all of them for root and for the daemon's own
+user, those of the same user for others. This command is among them. It gets in also
+when there is no connection left, for root and the daemon's own user.
+
+Columns: CLIENT, which kick takes; UID and PID; SINCE when it is connected and IDLE,
+how long it has sent nothing; PARTITIONS it produces, GATES and INPUTS it reads by;
+UNSENT messages, and bytes, that wait since it does not read; descriptors (FDS) and
+BYTES-UNDER-WAY that it has not received; NAME.
+`)
+	newOperatorOptions().settings().printHelp(w)
+	fmt.Fprint(w, `
+Examples:
+  shuffled clients
+  shuffled clients -o json | jq '.[] | select(.unsent_messages > 0) | .process.pid'
+
+Exit code: 0 success, 1 the daemon is not running or refused, 2 bad command line.
+`)
+}
+
+// runKick is the command kick.
+func runKick(p process) error {
+	o := newOperatorOptions()
+	rest, err := o.settings().load(p.args, p.environ)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return usagef("needs the number of a client; 'shuffled clients' shows them")
+	}
+	if err := noArguments(rest[1:]); err != nil {
+		return err
+	}
+	id, err := strconv.ParseUint(rest[0], 10, 64)
+	if err != nil || id == 0 {
+		return usagef("client %q: want a number; 'shuffled clients' shows them", rest[0])
+	}
+	return o.ask(func(ctx context.Context, c *client.Client) error { return c.Kick(ctx, id) })
+}
+
+func helpKick(w io.Writer) {
+	fmt.Fprint(w, `Usage: shuffled kick CLIENT [flags]
+
+Ends the connection of a client. Everything that it had is given up as if it had
+died: its unfinished partitions are lost, its gates are closed. Root and the daemon's
+own user may kick every client, others their own.
+`)
+	newOperatorOptions().settings().printHelp(w)
+	fmt.Fprint(w, `
+Examples:
+  shuffled kick 17
+
+Exit code: 0 success, 1 there is no such client or the daemon is not running, 2 bad
+command line.
+`)
+}
