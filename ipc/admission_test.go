@@ -275,21 +275,47 @@ func TestEndedPartitionReservesNothing(t *testing.T) {
 
 func TestIdlePartitionsCostNoSegments(t *testing.T) {
 	config := serverConfig()
-	config.Memory = 70 * 1001 * 4096
+	config.Memory = 5 * 1001 * 4096
 	config.Limits.ControlMemory = 1 << 40
 	s := startServer(t, config)
 	c := s.greet()
-	for range 70 {
+	for range 5 {
 		c.create(shuffle.NewPartitionID(), 1000)
 	}
 	now := s.Snapshot()
 	require.Equal(t, 0, now.Pool.Used)
-	require.Equal(t, 70*1001, now.Pool.Reserved)
+	require.Equal(t, 5*1001, now.Pool.Reserved)
 	queues := int64(0)
 	for _, row := range s.partitions.Rows() {
 		queues += row.Host.(*hostedRegion).queueBytes()
 	}
 	require.Equal(t, queues, now.BackedBytes, "no segment")
 	c.leave()
+	s.requireIdle()
+}
+
+func TestProducerHearsOfItsSizeWhenItMatters(t *testing.T) {
+	config := serverConfig()
+	config.Memory = 24 * 4096
+	s := startServer(t, config)
+	first, second := s.greet(), s.greet()
+	created := first.create(shuffle.NewPartitionID(), 1)
+	require.EqualValues(t, 18, created.PoolSize)
+	require.Len(t, first.take(created, 3), 3)
+	require.EqualValues(t, 12, second.create(shuffle.NewPartitionID(), 1).PoolSize)
+	require.NotNil(t, first.ask(listMessage()).GetPartitionList())
+	require.Empty(t, first.notes, "it has less than it may have, whatever that is")
+	first.tell(wantMessage(created.Epoch, 1))
+	require.EqualValues(t, 12, poolSize(first.note(isResized)), "with the next segments")
+
+	require.Len(t, first.take(created, 8), 8)
+	first.tell(wantMessage(created.Epoch, 1))
+	require.NotNil(t, first.ask(listMessage()).GetPartitionList())
+	require.Empty(t, first.notes)
+	second.leave()
+	resized := first.note(isResized).GetPoolResized()
+	require.EqualValues(t, 18, resized.PoolSize, "it waits for that")
+	require.Equal(t, 13, s.Snapshot().Pool.Used)
+	first.leave()
 	s.requireIdle()
 }

@@ -12,6 +12,16 @@ import (
 // about the surplus, so meanwhile no promise is at risk.
 const staleness = 8
 
+// areStale reports whether enough has changed. A surplus of less than a segment for
+// every so many grants is not worth a look at all of them. The caller holds the lock.
+func (p *NetworkBufferPool) areStale() bool {
+	if p.changes > 0 && p.changes*staleness >= p.live {
+		return true
+	}
+	moved := p.surplus() - p.sizedSurplus
+	return max(moved, -moved)*staleness > max(p.sizedSurplus, p.live/staleness)
+}
+
 // changed is called after every change of the grants. The caller holds the lock.
 func (p *NetworkBufferPool) changed() {
 	p.changes++
@@ -26,8 +36,7 @@ func (p *NetworkBufferPool) handOn() {
 		return
 	}
 	p.admit()
-	moved := p.surplus() - p.sizedSurplus
-	if p.changes > 0 && p.changes*staleness >= p.live || max(moved, -moved)*staleness > p.sizedSurplus {
+	if p.areStale() {
 		p.redistribute()
 	}
 	p.serveWaiting()

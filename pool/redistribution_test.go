@@ -178,17 +178,24 @@ func TestManyGrantsCostTheirNumberAndNotItsSquare(t *testing.T) {
 				all[i], err = p.CreateGrant(GrantSpec{2, 16}, hears)
 				require.NoError(t, err)
 			}
-			require.Less(t, p.steps, 300*grants)
-			require.Less(t, hears.resized, 100*grants)
+			require.Less(t, p.steps, 100*grants)
+			require.Less(t, hears.resized, 50*grants)
 			for _, g := range all {
 				require.Equal(t, 2, g.Request(2))
 			}
+			for range grants { // a few that come and go
+				all[0].Reclaim()
+				var err error
+				all[0], err = p.CreateGrant(GrantSpec{2, 16}, hears)
+				require.NoError(t, err)
+			}
+			require.Less(t, p.steps, 100*grants)
 			p.steps, hears.resized = 0, 0
 			for _, g := range all {
 				g.Reclaim()
 			}
-			require.Less(t, p.steps, 300*grants)
-			require.Less(t, hears.resized, 100*grants)
+			require.Less(t, p.steps, 100*grants)
+			require.Less(t, hears.resized, 50*grants)
 			require.Equal(t, NetworkStats{Total: row.total, Available: row.total}, p.Stats())
 		})
 	}
