@@ -191,7 +191,7 @@ func (r *hostedRegion) createMemory() error {
 	}
 	r.segments = pool.NewSegmentSet(r.layout.Segments)
 	r.ranges = r.newHugeRanges()
-	r.size = r.grant.Limit()
+	r.size = r.grant.Size()
 	return r.createObjects()
 }
 

@@ -156,7 +156,7 @@ func (r *hostedRegion) SizeChanged() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	size := r.grant.Limit()
+	size := r.grant.Size()
 	mustReturn := r.handed+r.stock > size
 	mayAsk := size > r.size && r.handed+r.asked >= r.size
 	if mustReturn || mayAsk {
@@ -240,7 +240,7 @@ func (r *hostedRegion) makeUpdate() (resized *controlpb.PoolResized, excess int)
 	if r.dropped {
 		return nil, 0
 	}
-	size := r.grant.Limit()
+	size := r.grant.Size()
 	r.request()
 	excess = max(0, min(r.recyclable(), r.handed+r.stock-size))
 	r.stock -= excess

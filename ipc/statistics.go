@@ -313,7 +313,7 @@ func (r *hostedRegion) fillIn(info *shuffle.PartitionInfo) regionStats {
 	info.BackPressured, info.WakeUps = time.Duration(stats.backPressuredNs), stats.wakeUps
 	info.PoolRequired, info.PoolMax, info.SegmentsHeld = r.required, r.layout.Segments, r.handed
 	if r.grant != nil {
-		info.PoolSize = r.grant.Limit()
+		info.PoolSize = r.grant.Size()
 	}
 	info.HeldBytes = int64(r.handed) * int64(r.layout.SegmentSize)
 	if keeper, readers := r.books.keeper(); readers > 0 {

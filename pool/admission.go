@@ -82,9 +82,7 @@ func (p *NetworkBufferPool) newGrant(spec GrantSpec, listener GrantListener, adm
 		g.admittedAtOnce = true
 		p.promise(g)
 		p.changed()
-		if p.changes > 0 { // sizes were not set
-			p.sizeNewcomer(g)
-		}
+		g.size = p.sizeNow(g) // if sizes were not set
 		g.resized = false
 		return g, nil
 	}
@@ -130,6 +128,7 @@ func (g *Grant) GiveUp() error {
 // found enough for it, and calls changed.
 func (p *NetworkBufferPool) promise(g *Grant) {
 	p.live++
+	p.appetites.add(p.appetite(g))
 	p.required += g.spec.Required
 	p.reserved += g.spec.Required
 	p.grants = append(p.grants, g)

@@ -30,9 +30,9 @@
 // these differences. A grant is admitted when what it requires is free, not when it
 // has not been promised, and no grant gets more than it requires of what another one
 // may still require. Segments that come back are given to the waiting grants in the
-// order in which they began to wait. Sizes lag behind a little where there are many
-// grants. A local pool fetches its first segments when one is wanted, and gives back
-// those that it has not needed for a while. A channel over its quota makes a pool
-// unavailable but does not keep a record that has been begun from a free segment.
-// Broadcast segments are charged to no channel.
+// order in which they began to wait. With more than a thousand grants, sizes are not
+// all set with every one that comes or goes. A local pool fetches its first segments
+// when one is wanted, and gives back those that it has not needed for a while. A
+// channel over its quota makes a pool unavailable but does not keep a record that has
+// been begun from a free segment. Broadcast segments are charged to no channel.
 package pool

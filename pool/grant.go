@@ -39,7 +39,7 @@ func (s GrantSpec) validate() error {
 // ignored.
 type GrantListener interface {
 	// SizeChanged is called after redistribution has changed the size of the
-	// grant; [Grant.Limit] tells the present one. It comes before a Granted that the
+	// grant; [Grant.Size] tells the present one. It comes before a Granted that the
 	// new size made possible. Several changes may be told by one call.
 	SizeChanged()
 	// Granted is called when n segments that an earlier Request asked for and did
@@ -91,22 +91,14 @@ func (g *Grant) Spec() GrantSpec { return g.spec }
 
 // Size returns the number of segments that the grant may hold at present. It
 // lies between Required and Max. It stays as it was when the grant is destroyed.
-// Where sizes lag behind, it has them set first, and so it may call listeners; see
-// Limit.
+//
+// With more than a thousand grants it may lack the segment that is left of a division,
+// and listeners hear of a change later: once an eighth of the grants or of the surplus
+// has changed, or with Settle.
 func (g *Grant) Size() int {
 	g.pool.mu.Lock()
-	defer g.pool.unlockAndAnnounce()
-	g.pool.settle()
-	return g.size
-}
-
-// Limit returns the size that requests are measured by, and calls nobody. With
-// eight grants or more it can lag behind Size for a while, as sizes are set anew
-// once an eighth of the grants or of the surplus has changed, or by Settle.
-func (g *Grant) Limit() int {
-	g.pool.mu.Lock()
 	defer g.pool.mu.Unlock()
-	return g.size
+	return g.pool.sizeNow(g)
 }
 
 // Held returns the number of segments that are charged to the grant.
@@ -136,6 +128,9 @@ func (g *Grant) Request(n int) int {
 	}
 	// A grant that waits has been given what it may have; so it gets nothing here
 	// and cannot overtake itself or others.
+	if g.wish == 0 {
+		p.resize(g, p.sizeNow(g))
+	}
 	got := p.takeable(g, n)
 	p.move(g, got)
 	if got < n {

@@ -97,9 +97,9 @@ func (s *grantSource) SizeChanged() {
 		return
 	}
 	for {
-		size := s.grant.Limit()
+		size := s.grant.Size()
 		mustHold(pool.SetNumBuffers(size))
-		if size == s.grant.Limit() {
+		if size == s.grant.Size() {
 			return
 		}
 	}

@@ -23,6 +23,7 @@ import (
 type NetworkBufferPool struct {
 	total       int
 	segmentSize int
+	fewGrants   int // the constant of that name, other than in tests
 
 	// Everything under the lock is counting, so one lock serves the promises and
 	// the free count. Only redistribution looks at all grants, and none of it lies on
@@ -40,10 +41,10 @@ type NetworkBufferPool struct {
 	admissions admissionQueue
 	waiting    waitingGrants
 
-	changes      int    // of grants and surplus since sizes were set
-	sizedSurplus int    // what sizes were set for
-	sizedUsable  uint64 // what the grants could use of that together
-	steps        int    // grants looked at in setting sizes, ever
+	appetites    appetites // of the grants that were admitted and not destroyed
+	changes      int       // of grants and surplus since all sizes were set
+	sizedSurplus int       // what they were set for
+	steps        int       // grants looked at in setting sizes, ever
 
 	announcements []*Grant // have something to tell their listeners
 	announcing    bool     // a goroutine is at it
@@ -72,7 +73,7 @@ func NewNetworkBufferPool(total, segmentSize int) (*NetworkBufferPool, error) {
 	if segmentSize <= 0 {
 		return nil, fmt.Errorf("network buffer pool: segment size is %d, want a positive number of bytes (-segment-size): %w", segmentSize, ErrInvalidArgument)
 	}
-	return &NetworkBufferPool{total: total, segmentSize: segmentSize, free: total, sizedSurplus: total}, nil
+	return &NetworkBufferPool{total: total, segmentSize: segmentSize, fewGrants: fewGrants, free: total, sizedSurplus: total}, nil
 }
 
 // DestroyAllGrants destroys every grant, those that wait to be admitted too. What
@@ -160,6 +161,7 @@ func (p *NetworkBufferPool) destroyGrant(g *Grant) {
 		return
 	}
 	p.live--
+	p.appetites.remove(p.appetite(g))
 	p.required -= g.spec.Required
 	p.reserved -= max(0, g.spec.Required-g.held)
 	// The listener has not been told of these, so nobody else could return them.

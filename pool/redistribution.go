@@ -5,21 +5,26 @@ import (
 	"slices"
 )
 
-// staleness is which part of the grants or of the surplus may change before sizes
-// are set anew: with fewer grants they always are. Setting them costs a look at
-// every grant, so doing it for each of many grants that come or go would cost their
-// number squared; like this it costs a small number of looks for each. Sizes are only
-// about the surplus, so meanwhile no promise is at risk.
-const staleness = 8
+const (
+	// fewGrants is how many grants have all sizes set anew, and told, with every
+	// change. That costs a look at every grant, so with many of them that come and go
+	// it would cost their number squared.
+	fewGrants = 1000
+	// staleness is which part of more grants, or of the surplus, may change before: so
+	// it costs a small number of looks for each. Who asks for its size, or for
+	// segments, gets what is right at that time. Sizes are only about the surplus, so
+	// meanwhile no promise is at risk.
+	staleness = 8
+)
 
 // areStale reports whether enough has changed. A surplus of less than a segment for
 // every so many grants is not worth a look at all of them. The caller holds the lock.
 func (p *NetworkBufferPool) areStale() bool {
-	if p.changes > 0 && p.changes*staleness >= p.live {
-		return true
-	}
 	moved := p.surplus() - p.sizedSurplus
-	return max(moved, -moved)*staleness > max(p.sizedSurplus, p.live/staleness)
+	if p.live <= p.fewGrants {
+		return p.changes > 0 || moved != 0
+	}
+	return p.changes*staleness >= p.live || max(moved, -moved)*staleness > max(p.sizedSurplus, p.live/staleness)
 }
 
 // changed is called after every change of the grants. The caller holds the lock.
@@ -66,15 +71,36 @@ func (p *NetworkBufferPool) surplus() int {
 	return max(0, p.total-p.required-p.lingering-p.admissions.claimed-p.withheld)
 }
 
-// sizeNewcomer gives a grant about the size that setting all sizes would. The caller
+// part returns the part of the surplus that is a grant's, of which all grants could
+// use so much together, and whether it is exact. The caller holds the lock.
+func (p *NetworkBufferPool) part(g *Grant, surplus int, all uint64) (part int, isExact bool) {
+	quotient, rest := mulDiv(min(uint64(surplus), all), uint64(min(surplus, p.appetite(g))), all)
+	return int(quotient), rest == 0
+}
+
+// sizeNow returns the size of a grant as if all sizes were set now, except that it has
+// a segment of what is left of the division only if it has one already. The caller
 // holds the lock.
-func (p *NetworkBufferPool) sizeNewcomer(g *Grant) {
+func (p *NetworkBufferPool) sizeNow(g *Grant) int {
 	surplus := p.surplus()
-	usable := uint64(min(surplus, g.spec.Max-g.spec.Required))
-	all := p.sizedUsable + usable
-	p.sizedUsable = all
-	part, _ := mulDiv(min(uint64(surplus), all), usable, all)
-	g.size = g.spec.Required + int(part)
+	if g.destroyed || g.admission != nil || p.changes == 0 && surplus == p.sizedSurplus {
+		return g.size
+	}
+	part, isExact := p.part(g, surplus, p.appetites.of(surplus))
+	if size := g.spec.Required + part; isExact || g.size != size+1 {
+		return size
+	}
+	return g.size
+}
+
+// resize changes the size of a grant, which is to be told. The caller holds the lock.
+func (p *NetworkBufferPool) resize(g *Grant, size int) {
+	if size != g.size {
+		g.size = size
+		g.resized = true
+		p.announce(g)
+		p.waiting.update(g)
+	}
 }
 
 // redistribute sets the size of every grant to what it requires plus its part of
@@ -89,26 +115,18 @@ func (p *NetworkBufferPool) sizeNewcomer(g *Grant) {
 func (p *NetworkBufferPool) redistribute() {
 	p.grants = slices.DeleteFunc(p.grants, func(g *Grant) bool { return g.destroyed && g.held == 0 })
 	surplus := p.surplus()
-	usable := func(g *Grant) uint64 {
-		if g.destroyed {
-			return 0
+	all := p.appetites.of(surplus)
+	left := min(uint64(surplus), all)
+	for _, g := range p.grants {
+		if !g.destroyed {
+			part, isExact := p.part(g, surplus, all)
+			g.nextSize, g.isExact = g.spec.Required+part, isExact
+			left -= uint64(part)
 		}
-		return uint64(min(surplus, g.spec.Max-g.spec.Required))
-	}
-	var all uint64
-	for _, g := range p.grants {
-		all += usable(g)
-	}
-	handOut := min(uint64(surplus), all)
-	left := handOut
-	for _, g := range p.grants {
-		part, rest := mulDiv(handOut, usable(g), all)
-		g.nextSize, g.isExact = g.spec.Required+int(part), rest == 0
-		left -= part
 	}
 	for _, has := range []bool{true, false} {
 		for _, g := range p.grants {
-			if left > 0 && !g.isExact && (g.size > g.nextSize) == has {
+			if left > 0 && !g.destroyed && !g.isExact && (g.size > g.nextSize) == has {
 				g.nextSize++
 				g.isExact = true
 				left--
@@ -116,14 +134,11 @@ func (p *NetworkBufferPool) redistribute() {
 		}
 	}
 	for _, g := range p.grants {
-		if g.nextSize != g.size && !g.destroyed {
-			g.size = g.nextSize
-			g.resized = true
-			p.announce(g)
-			p.waiting.update(g)
+		if !g.destroyed {
+			p.resize(g, g.nextSize)
 		}
 	}
-	p.changes, p.sizedSurplus, p.sizedUsable = 0, surplus, all
+	p.changes, p.sizedSurplus = 0, surplus
 	p.steps += len(p.grants)
 }
 
