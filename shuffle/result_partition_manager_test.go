@@ -503,7 +503,7 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	r := newRegistry(t, 100)
-	r.log = nil
+	r.config.Refused = func(Refusal) {} // others hold the lock at any time
 	var drops, registered sync.Map
 	var wg sync.WaitGroup
 	for worker := range 4 {
@@ -517,7 +517,8 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 				case 0, 1:
 					host := &countingHost{drops: &drops}
 					p, err := r.Register(Registration{
-						Spec: PartitionSpec{ID: id, Attempt: rng.Uint32N(1 << 20), Subpartitions: 3}, Producer: creator, Host: host,
+						Spec:     PartitionSpec{ID: id, Attempt: rng.Uint32N(1 << 20), Replace: rng.IntN(2) == 0, Subpartitions: 3},
+						Producer: []Principal{creator, other}[rng.IntN(2)], Host: host,
 						HoldWhileMapped: rng.IntN(2) == 0,
 					})
 					if err == nil {
@@ -526,7 +527,10 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 						_ = p.Mapped()
 					}
 				case 2, 3:
-					requests = append(requests, r.request(id, rng.IntN(4), creator, "", time.Minute, silentConsumer{}))
+					requests = append(requests, r.claim(SubpartitionClaim{
+						Partition: id, Owner: []Principal{creator, other}[rng.IntN(2)].UID, Who: creator, Subpartition: rng.IntN(4),
+						MinAttempt: rng.Uint32N(1 << 20), Exact: rng.IntN(4) == 0,
+					}, time.Minute, silentConsumer{}))
 				case 4, 5:
 					if len(requests) > 0 {
 						q := requests[rng.IntN(len(requests))]
@@ -535,11 +539,12 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 				case 6:
 					if len(mine) > 0 {
 						p := mine[rng.IntN(len(mine))]
-						[]func(){func() { _ = p.Finished() }, func() { _ = p.Failed("x") }, func() { p.Released("x") }, func() { p.ProducerClosed("x") }}[rng.IntN(4)]()
+						[]func(){func() { _ = p.Finished() }, func() { _ = p.Failed("x") }, func() { p.Released("x") }, func() { p.ProducerClosed("x") }, p.Undone}[rng.IntN(5)]()
 					}
 				case 7:
 					_ = r.Rows()
 					_, _ = r.Row(id, nil, creator, 10)
+					_, _ = r.NextAttempt(id, other.UID)
 				}
 			}
 			for _, q := range requests {
@@ -557,6 +562,7 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 	<-r.Empty()
 	require.Empty(t, r.partitions)
 	require.Empty(t, r.byID)
+	checkTombstones(t, &r.tombstones)
 	require.Empty(t, r.waiting)
 	_, ok := r.Sweep(r.now)
 	require.False(t, ok, "no deadline is left")
