@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/ipc"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"
@@ -61,5 +62,72 @@ func TestListPagesThroughManyPartitions(t *testing.T) {
 		require.Equal(t, "running", row.State)
 		require.True(t, row.ProducerAttached)
 		require.Equal(t, 2, row.PoolRequired)
+	}
+}
+
+// What is not used costs little: the limits of a daemon with defaults let through wide
+// partitions and many small ones.
+func TestWidePartitionsAndManySmallOnesFitTheDefaultLimits(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		memory        int64
+		segmentSize   int
+		subpartitions int
+		buffers       int
+		partitions    int
+	}{
+		{"10,000 subpartitions of 8 buffers", 512 << 20, 4 << 10, 10_000, 8, 1},
+		{"32,768 subpartitions of 5 buffers", 768 << 20, 4 << 10, 32_768, 5, 1},
+		{"2,000 small partitions", 256 << 20, 32 << 10, 1, 2, 2000},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			d := startDaemon(t, ipc.Config{Memory: row.memory, SegmentSize: row.segmentSize, FirstOrdinal: firstOrdinal, Version: "test"})
+			producer, consumer := d.dial(t), d.dial(t)
+			var partitions []*shuffle.ResultPartition
+			for range row.partitions {
+				s := spec(row.subpartitions)
+				s.BuffersPerChannel = row.buffers
+				partitions = append(partitions, create(t, producer, s))
+			}
+			perQueue := d.Snapshot().ControlBytes / int64(row.partitions*row.subpartitions)
+			if row.subpartitions > 1 {
+				require.LessOrEqual(t, perQueue, int64(900))
+			} else {
+				require.LessOrEqual(t, perQueue, int64(5*4096), "header, queue and markers in four pages, and a doorbell")
+			}
+			first, last := partitions[0], partitions[row.partitions-1]
+			for _, p := range []*shuffle.ResultPartition{first, last} {
+				for _, sub := range []int{0, row.subpartitions / 2, row.subpartitions - 1} {
+					require.NoError(t, p.EmitRecord(testContext(t), framed("to one"), sub))
+				}
+				require.NoError(t, p.BroadcastEvent(testContext(t), shuffle.CustomEvent{Name: "to all"}))
+				require.NoError(t, p.BroadcastRecord(testContext(t), framed("to all")))
+				require.NoError(t, p.FlushAll())
+			}
+			for _, sub := range []int{0, row.subpartitions / 2, row.subpartitions - 1} {
+				gate, err := consumer.OpenGate(testContext(t), gateOf(last.ID(), sub))
+				require.NoError(t, err)
+				for _, want := range []string{"to one", "event", "to all"} {
+					b, err := gate.Next(testContext(t))
+					require.NoError(t, err)
+					if want == "event" {
+						e, err := b.Event()
+						require.NoError(t, err)
+						require.Equal(t, shuffle.CustomEvent{Name: "to all"}, e)
+					} else {
+						require.Equal(t, framed(want), b.Bytes()[:len(framed(want))])
+					}
+					require.NoError(t, b.Release())
+				}
+				require.NoError(t, gate.Close())
+				if row.subpartitions == 1 {
+					break
+				}
+			}
+			for _, p := range partitions {
+				require.NoError(t, p.Close())
+			}
+			d.requireIdle(t)
+		})
 	}
 }

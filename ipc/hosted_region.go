@@ -31,7 +31,7 @@ type hostedRegion struct {
 	memfd    *memseg.Memfd
 	doorbell *memseg.Memfd
 	control  *memseg.Region // header and queues, read-only, for statistics
-	use      account        // booked in the ledger
+	use      account        // booked in the ledger; mu guards it once there is memory
 	hosted   *shuffle.HostedPartition
 	creation *creation
 
@@ -56,6 +56,7 @@ type hostedRegion struct {
 	ranges   hugeRanges
 	books    regionBooks
 	counters partitionCounters
+	markers  []bool      // of each page of markers: it is backed, and booked
 	last     regionStats // as of the last look, for counters that do not go back
 }
 
@@ -136,13 +137,14 @@ func (r *hostedRegion) fitMemory(required int) {
 	r.layout = layout(max(required, beyond-1))
 }
 
-// controlBytes is what the region needs beside its segments.
+// controlBytes is what the region needs from the beginning. Markers are backed and
+// booked together with their segments.
 func (r *hostedRegion) controlBytes() int64 {
-	return r.layout.ControlSize() + memseg.DoorbellSize(r.layout.Subpartitions)
+	return r.queueBytes() + memseg.DoorbellSize(r.layout.Subpartitions)
 }
 
-// queueBytes is the part of the region that is backed from the beginning: header
-// and queues. Markers are backed together with their segments.
+// queueBytes is the part of the region that is backed from the beginning: header,
+// event slots and queues.
 func (r *hostedRegion) queueBytes() int64 {
 	return (r.layout.MarkerOffset(0) + minSegmentSize - 1) / minSegmentSize * minSegmentSize
 }

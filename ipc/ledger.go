@@ -136,6 +136,14 @@ func (l *limit) check(uid uint32, own, total, more int64, privileged bool) error
 	return nil
 }
 
+// book books what no limit refuses, for a user who has something booked.
+func (l *ledger) book(uid uint32, use account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total.add(use, 1)
+	l.perUID[uid].add(use, 1)
+}
+
 // release gives back what reserve has booked.
 func (l *ledger) release(uid uint32, use account) {
 	l.mu.Lock()

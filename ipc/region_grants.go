@@ -54,7 +54,32 @@ func (r *hostedRegion) commit(first, last int) error {
 		return err
 	}
 	start, end = r.layout.MarkerOffset(first), r.layout.MarkerOffset(last+1)
-	return r.server.commit(r.memfd, start, end-start)
+	if err := r.server.commit(r.memfd, start, end-start); err != nil {
+		return err
+	}
+	r.bookMarkers(start, end)
+	return nil
+}
+
+// bookMarkers books the pages of markers that were backed just now. They are not
+// given back before the region is. No limit refuses them: there is at most one for each
+// segment, and where there are many segments one for every 64.
+func (r *hostedRegion) bookMarkers(start, end int64) {
+	first := r.queueBytes() / minSegmentSize
+	more := account{}
+	for page := max(start/minSegmentSize, first); page*minSegmentSize < end; page++ {
+		for int64(len(r.markers)) <= page-first {
+			r.markers = append(r.markers, false)
+		}
+		if !r.markers[page-first] {
+			r.markers[page-first] = true
+			more.control += minSegmentSize
+		}
+	}
+	if more != (account{}) {
+		r.use.add(more, 1)
+		r.server.ledger.book(r.uid, more)
+	}
 }
 
 // want adds to what the producer has asked for.

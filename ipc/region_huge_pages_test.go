@@ -73,7 +73,7 @@ func (s *testServer) hugeProducer() *hugeProducer {
 	require.NoError(s.t, memfd.Close())
 	layout, err := memseg.DecodePartitionHeader(p.region.Bytes(), int64(p.region.Size()))
 	require.NoError(s.t, err)
-	p.queue = memseg.NewQueueWriter(p.region, &layout, 0)
+	p.queue = memseg.NewQueueWriter(p.region, &layout, 0, memseg.NewEventSlots(p.region))
 	require.NotNil(s.t, c.ask(mappedMessage(p.created.Epoch)).GetAck())
 	return p
 }

@@ -76,6 +76,7 @@ func (k *handOffLink) dump(name string) string {
 type handOffProducer struct {
 	layout       PartitionLayout
 	region       *Region
+	events       *EventSlots
 	queue        *QueueWriter
 	builder      BufferBuilder
 	open         bool
@@ -99,8 +100,9 @@ func newHandOffProducer(k *handOffLink, aborted *atomic.Bool, jitter func()) (*h
 	if err != nil {
 		return nil, err
 	}
+	events := NewEventSlots(k.partition)
 	p := &handOffProducer{
-		layout: l, region: k.partition, queue: NewQueueWriter(k.partition, &l, 0), words: NewPartitionWords(k.partition),
+		layout: l, region: k.partition, events: events, queue: NewQueueWriter(k.partition, &l, 0, events), words: NewPartitionWords(k.partition),
 		consumer: NewChannelWords(k.gate, &g, handOffChannel), aborted: aborted, jitter: jitter,
 	}
 	if p.bell, err = NewDoorbell(k.partitionBell, 1); err != nil {
@@ -161,9 +163,13 @@ func (p *handOffProducer) event(typ DataType, content []byte) error {
 		p.open = false
 		p.ring(p.queue.Advance(p.builder.Finish(), 1, p.consumer.Want))
 	}
-	var err error
+	e, err := p.events.Put(content)
+	if err != nil {
+		return err
+	}
+	defer p.events.Release(e)
 	wait := p.whenRoom(func() bool {
-		err = p.queue.PublishEvent(typ, content)
+		err = p.queue.PublishEvent(typ, e)
 		return !errors.Is(err, ErrQueueFull)
 	})
 	if err := errors.Join(err, wait); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // LayoutVersion is the version of the layout that this package writes and the
 // only one that it reads.
-const LayoutVersion = 2
+const LayoutVersion = 3
 
 // Features of a region that a reader must know to read it. None is defined yet:
 // a header with an unknown bit is refused.
@@ -64,23 +64,24 @@ const (
 	partIdleNs           = 656
 	partWakeUps          = 664
 	partPoolSize         = 672
-	partQueuesStart      = pageSize
-	queueControlSize     = 512
-	descriptorSize       = 32
+	partEventSlots       = 1024
+	partQueuesStart      = partEventSlots + eventSlots*eventSlotSize
+	queueControlSize     = 3 * lineSize
+	descriptorSize       = 16
 	priorityCapacity     = 8
 	eventSlotSize        = 256
-	eventSlots           = 16
+	eventsPerQueue       = 16 // one of them is kept for end-of-partition
+	eventSlots           = eventsPerQueue + priorityCapacity
 	markerStride         = 64
-	minQueueCapacity     = 64
+	minQueueCapacity     = 16
 	maxQueueCapacity     = 1 << 15
 	segmentAlignment     = pageSize
 	maxLayoutSegments    = 1 << 22
 	maxLayoutSegmentSize = 1 << 26
 	minLayoutSegmentSize = 8
 	maxLayoutChannels    = 1 << 20
-	smallQueueCapacity   = 256
-	queueBytesPerRegion  = 4 << 20
-	gateChannelsStart    = pageSize
+	ringBytesPerRegion   = 256 << 10
+	gateChannelsStart    = 1024
 	gateChannelStride    = 256
 	gateParked           = 512
 	gateWakeUps          = 640
@@ -132,15 +133,17 @@ func (l *PartitionLayout) QueueKey(subpartition int) uint64 {
 func NewPartitionLayout(typ uint32, id [16]byte, epoch uint64, subpartitions, segments, segmentSize int) (PartitionLayout, error) {
 	l := PartitionLayout{Type: typ, ID: id, Epoch: epoch, Subpartitions: subpartitions, Segments: segments, SegmentSize: segmentSize}
 	// A queue that can name every segment never makes a writer wait; many queues
-	// share a budget, so that an idle one stays small.
+	// share a budget, so that an idle one stays small. A writer that finds a queue
+	// full waits as if there were no segment.
 	if segments > 0 && segments <= maxLayoutSegments && subpartitions > 0 {
-		want := powerOfTwo(segments + eventSlots)
-		share := powerOfTwo(max(queueBytesPerRegion/descriptorSize/subpartitions, smallQueueCapacity))
+		want := powerOfTwo(segments + eventsPerQueue)
+		share := powerOfTwo(ringBytesPerRegion/descriptorSize/subpartitions+1) / 2
 		l.QueueCapacity = min(max(min(want, share), minQueueCapacity), maxQueueCapacity)
 	}
 	return l, l.validate()
 }
 
+// powerOfTwo is the smallest that is not below n.
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 func (l *PartitionLayout) validate() error {
@@ -163,7 +166,7 @@ func (l *PartitionLayout) validate() error {
 }
 
 func (l *PartitionLayout) queueStride() int64 {
-	return queueControlSize + int64(l.QueueCapacity+priorityCapacity)*descriptorSize + (eventSlots+priorityCapacity)*eventSlotSize
+	return queueControlSize + int64(l.QueueCapacity+priorityCapacity)*descriptorSize
 }
 
 func (l *PartitionLayout) queueOffset(subpartition int) int64 {
@@ -184,8 +187,8 @@ func (l *PartitionLayout) SegmentOffset(segment int) int64 {
 	return start + int64(segment)*int64(l.SegmentSize)
 }
 
-// ControlSize returns the bytes before the first data segment: header, queues
-// and markers.
+// ControlSize returns the bytes before the first data segment: header, event slots,
+// queues and markers.
 func (l *PartitionLayout) ControlSize() int64 { return l.SegmentOffset(0) }
 
 // RegionSize returns the size of the whole region.
@@ -367,6 +370,9 @@ const (
 	_ = uint(headerSize - hdrReady - 8)
 	_ = uint(partParked - headerSize)
 	_ = uint(gateChannelStride - chanWant - 8)
-	_ = uint(-(eventSlots & (eventSlots - 1)))
+	_ = uint(-(partEventSlots % lineSize))
+	_ = uint(-(partQueuesStart % lineSize))
+	_ = uint(-(gateChannelsStart % lineSize))
+	_ = uint(minQueueCapacity - eventsPerQueue)
 	_ = uint(-(priorityCapacity & (priorityCapacity - 1)))
 )

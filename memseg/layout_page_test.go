@@ -30,8 +30,7 @@ var pageFields = map[string][]struct {
 		{"wanted", queueWantReleased, 8}, {"priority", queuePriority, 8},
 	},
 	"descriptor": {
-		{"stamp", descStamp, 8}, {"segment", descSegment, 4}, {"offset", descOffset, 4}, {"length", descLength, 4},
-		{"partial", descPartial, 4}, {"data type", descType, 8},
+		{"stamp", descStamp, 4}, {"segment", descSegment, 4}, {"length", descLength, 4}, {"data type", descType, 4},
 	},
 	"gate":     {{"parked", gateParked, 4}, {"wake-ups", gateWakeUps, 8}, {"idle", gateIdleNs, 8}},
 	"channel":  {{"released", chanReleased, 8}, {"priority released", chanPriorityReleased, 8}, {"want", chanWant, 8}},
@@ -123,12 +122,19 @@ func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 		fmt.Sprintf("1 to %s", grouped(maxLayoutChannels)), fmt.Sprintf("1 to %s", grouped(maxLayoutSegments)),
 		fmt.Sprintf("%d to %s", minLayoutSegmentSize, grouped(maxLayoutSegmentSize)),
 		fmt.Sprintf("%d to %s", minQueueCapacity, grouped(maxQueueCapacity)),
-		fmt.Sprintf("queue stride = %d + (queue capacity + %d)·%d + (%d + %d)·%d", queueControlSize, priorityCapacity, descriptorSize, eventSlots, priorityCapacity, eventSlotSize),
-		fmt.Sprintf("queue of i = %d + i·(queue stride)", partQueuesStart),
+		fmt.Sprintf("queue stride = %d + (queue capacity + %d)·%d", queueControlSize, priorityCapacity, descriptorSize),
+		fmt.Sprintf("event slot e = %s + %d·e", grouped(partEventSlots), eventSlotSize),
+		fmt.Sprintf("queue of i = %s + i·(queue stride)", grouped(partQueuesStart)),
+		fmt.Sprintf("event slots 0 to %d <%d·%d>", eventSlots-1, eventSlots, eventSlotSize),
+		fmt.Sprintf("stands in priority place `o mod %d`", priorityCapacity),
+		fmt.Sprintf("At most %d events", eventsPerQueue-1),
+		fmt.Sprintf("R = %d + capacity·%d", queueControlSize, descriptorSize),
+		fmt.Sprintf("Event: the event slot, 0 to %d", eventSlots-1), fmt.Sprintf("event: its bytes, at most %d", eventSlotSize),
+		"| −2,147,483,648 | finished with 0 bytes |",
 		fmt.Sprintf("M = roundUp(queue of channels, %d)", lineSize),
 		fmt.Sprintf("marker of j = M + %d·j", markerStride),
 		fmt.Sprintf("S = roundUp(marker of segments, %d)", segmentAlignment),
-		fmt.Sprintf("channel c = %d + %d·c", gateChannelsStart, gateChannelStride),
+		fmt.Sprintf("channel c = %s + %d·c", grouped(gateChannelsStart), gateChannelStride),
 	} {
 		require.Contains(t, page, text)
 	}

@@ -67,7 +67,7 @@ func TestHeadersHaveTheBytesOfTheirVersion(t *testing.T) {
 
 	words, offset := gate.InitialChannelWords(3, 0x2122232425262728)
 	require.Equal(t, hex.Dump(golden(t, "channel_words.hex")), hex.Dump(words))
-	require.EqualValues(t, 4096+3*256, offset)
+	require.EqualValues(t, 1024+3*256, offset)
 }
 
 func TestHeadersDecodeToWhatWasEncoded(t *testing.T) {
@@ -82,21 +82,21 @@ func TestHeadersDecodeToWhatWasEncoded(t *testing.T) {
 
 func TestGeometryHasTheOffsetsOfItsVersion(t *testing.T) {
 	l := goldenPartition(t)
-	require.Equal(t, 64, l.QueueCapacity)
-	const stride = 512 + (64+8)*32 + (16+8)*256
+	require.Equal(t, 32, l.QueueCapacity)
+	const queues, stride = 1024 + 24*256, 384 + (32+8)*16
 	require.EqualValues(t, stride, l.queueStride())
-	require.EqualValues(t, 4096, l.queueOffset(0))
-	require.EqualValues(t, 4096+3*stride, l.queueOffset(3))
-	require.EqualValues(t, 4096+4*stride, l.MarkerOffset(0))
-	require.EqualValues(t, 4096+4*stride+15*64, l.MarkerOffset(15))
-	require.EqualValues(t, 10*4096, l.ControlSize())
-	require.EqualValues(t, 10*4096+15*32768, l.SegmentOffset(15))
-	require.EqualValues(t, 10*4096+16*32768, l.RegionSize())
+	require.EqualValues(t, queues, l.queueOffset(0))
+	require.EqualValues(t, queues+3*stride, l.queueOffset(3))
+	require.EqualValues(t, queues+4*stride, l.MarkerOffset(0))
+	require.EqualValues(t, queues+4*stride+15*64, l.MarkerOffset(15))
+	require.EqualValues(t, 3*4096, l.ControlSize())
+	require.EqualValues(t, 3*4096+15*32768, l.SegmentOffset(15))
+	require.EqualValues(t, 3*4096+16*32768, l.RegionSize())
 
 	gate := goldenGate(t)
-	require.EqualValues(t, 4096, gate.channelOffset(0))
-	require.EqualValues(t, 4096+4*256, gate.channelOffset(4))
-	require.EqualValues(t, 8192, gate.RegionSize())
+	require.EqualValues(t, 1024, gate.channelOffset(0))
+	require.EqualValues(t, 1024+4*256, gate.channelOffset(4))
+	require.EqualValues(t, 4096, gate.RegionSize())
 
 	require.EqualValues(t, 4096, DoorbellSize(1))
 	require.EqualValues(t, 4096, DoorbellSize((4096-128)*8))
@@ -254,6 +254,7 @@ func partitionSpans(l *PartitionLayout) []span {
 		{"header", 0, headerSize, lineSize},
 		{"parked", partParked, partParked + 4, lineSize},
 		{"counters", partRecords, partPoolSize + 8, lineSize},
+		{"event slots", partEventSlots, partEventSlots + eventSlots*eventSlotSize, lineSize},
 	}
 	for i := range l.Subpartitions {
 		base := l.queueOffset(i)
@@ -265,8 +266,7 @@ func partitionSpans(l *PartitionLayout) []span {
 		at("wanted release", queueWantReleased, 8, lineSize)
 		at("priority cursor", queuePriority, 8, lineSize)
 		end := at("ring", queueRing, int64(l.QueueCapacity*descriptorSize), lineSize)
-		end = at("priority ring", end, priorityCapacity*descriptorSize, lineSize)
-		at("event slots", end, (eventSlots+priorityCapacity)*eventSlotSize, lineSize)
+		at("priority ring", end, priorityCapacity*descriptorSize, lineSize)
 	}
 	for i := range l.Segments {
 		spans = append(spans,
@@ -345,13 +345,29 @@ func TestQueueNamesEverySegmentWithinItsShare(t *testing.T) {
 		require.Equal(t, 1, bits.OnesCount(uint(c)), "a power of two")
 		require.GreaterOrEqual(t, c, minQueueCapacity)
 		require.LessOrEqual(t, c, maxQueueCapacity)
-		if c < segments+eventSlots && c < maxQueueCapacity {
+		if c < segments+eventsPerQueue && c < maxQueueCapacity {
 			// It cannot name all, because the queues share a budget: one size more
 			// would be over it.
-			require.GreaterOrEqual(t, c, smallQueueCapacity)
-			require.Greater(t, 2*c*subpartitions*descriptorSize, queueBytesPerRegion)
+			require.Greater(t, 2*c*subpartitions*descriptorSize, ringBytesPerRegion)
+		}
+		if c > minQueueCapacity {
+			require.LessOrEqual(t, c*subpartitions*descriptorSize, ringBytesPerRegion)
 		}
 	}
+}
+
+// What nobody uses yet costs little, be there few subpartitions or many.
+func TestControlMemoryIsInProportion(t *testing.T) {
+	for _, row := range []struct{ subpartitions, segments, most int }{
+		{1, 2, 8 << 10}, {1, 130, 12 << 10}, {1, 1 << 20, 300 << 10}, {8, 144, 44 << 10}, {100, 300, 260 << 10},
+		{1000, 8000, 800 << 10}, {10_000, 80_000, 10_000 * 800}, {32_768, 5 * 32_768, 32_768 * 800},
+	} {
+		l := testLayout(t, row.subpartitions, row.segments, 32<<10)
+		require.LessOrEqual(t, l.MarkerOffset(0), int64(row.most), "%+v", row)
+	}
+	gate, err := NewGateLayout(1, 12)
+	require.NoError(t, err)
+	require.EqualValues(t, pageSize, gate.RegionSize())
 }
 
 func TestMarkersStayAWholeLineApart(t *testing.T) {

@@ -82,11 +82,11 @@ func (p *hostileProducer) step(s *hostileScript) {
 			}
 		}
 	case 2: // honest: an event
-		if !p.open && w.PublishEvent(EventBuffer, make([]byte, s.next(256))) == nil {
+		if !p.open && p.publishEvent(EventBuffer, make([]byte, s.next(256))) == nil {
 			w.Advance(0, 1, nil)
 		}
 	case 3: // honest: a priority event
-		_ = w.PublishPriorityEvent(PrioritizedEventBuffer, make([]byte, s.next(256)))
+		_ = p.publishEvent(PrioritizedEventBuffer, make([]byte, s.next(256)))
 	case 4: // a word of the queue
 		words := []*Word{w.published, w.position, w.flushed, w.buffers, w.priorityPublished, w.wantReleased}
 		word := words[s.next(len(words))]
@@ -159,7 +159,7 @@ func (c *guardedConsumer) step() (err error) {
 		if d.Type.IsEvent() {
 			c.head.ResetStatic(c.reader.EventBytes(d), d.Type, nil, 0)
 		} else {
-			mem := c.layout.SegmentBytes(c.region, d.Segment)[d.Offset:]
+			mem := c.layout.SegmentBytes(c.region, d.Segment)
 			c.head.Reset(mem, c.layout.Marker(c.region, d.Segment), d.Type, nil, 0)
 		}
 		c.reading = true
@@ -267,7 +267,7 @@ func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 			// Mostly what leads to elements, so that reading gets far.
 			w := p.writer
 			n := w.next
-			w.write(w.ring, w.mask, n, Descriptor{Type: DataType(1 + s.next(3)), Segment: s.next(pairSegments + 1), Offset: s.next(256), Length: s.next(256)})
+			w.write(w.ring, w.mask, n, Descriptor{Type: DataType(1 + s.next(3)), Segment: s.next(eventSlots + 1), Length: s.next(eventSlotSize + 2), PartialRecordLength: s.next(256)})
 			w.next++
 			w.published.Store(w.next - uint64(s.next(3)))
 			m := p.layout.Marker(p.region, s.next(pairSegments))
@@ -316,13 +316,13 @@ func runHostileConsumer(t testing.TB, q *queuePair, s hostileScript) (refused in
 				require.ErrorIs(t, err, ErrQueueFull)
 			}
 		case 1:
-			if !open && q.writer.PublishEvent(EventBuffer, nil) == nil {
+			if !open && q.publishEvent(EventBuffer, nil) == nil {
 				isData = append(isData, false)
 				published++
 				q.writer.Advance(0, 1, q.words.Want)
 			}
 		case 2:
-			_ = q.writer.PublishPriorityEvent(PrioritizedEventBuffer, nil)
+			_ = q.publishEvent(PrioritizedEventBuffer, nil)
 			q.writer.NotifyPriority(q.words.Want)
 		case 3:
 			q.writer.Flush(s.next(256), q.words.Want)

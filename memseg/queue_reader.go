@@ -34,7 +34,7 @@ func NewQueueReader(region *Region, l *PartitionLayout, subpartition int) *Queue
 	return &QueueReader{
 		ring:     mem[base+queueRing:][:ringBytes],
 		priority: mem[base+queueRing+ringBytes:][:priorityCapacity*descriptorSize],
-		events:   mem[base+queueRing+ringBytes+priorityCapacity*descriptorSize:][:(eventSlots+priorityCapacity)*eventSlotSize],
+		events:   mem[partEventSlots:partQueuesStart],
 		mask:     uint64(l.QueueCapacity - 1),
 		segments: l.Segments, segmentSize: l.SegmentSize,
 
@@ -103,50 +103,38 @@ func (q *QueueReader) read(ring []byte, mask, ordinal uint64, priority bool) (De
 	var slot [descriptorSize]byte
 	copy(slot[:], ring[(ordinal&mask)*descriptorSize:])
 	le := binary.LittleEndian
-	corrupt := func(field string, got uint64, want string) (Descriptor, error) {
+	corrupt := func(field string, got uint32, want string) (Descriptor, error) {
 		return Descriptor{}, fmt.Errorf("descriptor %d: %s is %d, want %s: %w", ordinal, field, got, want, ErrCorrupt)
 	}
-	if stamp := le.Uint64(slot[descStamp:]); stamp != ordinal+1 {
-		return corrupt("stamp", stamp, fmt.Sprint(ordinal+1))
+	if stamp := le.Uint32(slot[descStamp:]); stamp != uint32(ordinal+1) {
+		return corrupt("stamp", stamp, fmt.Sprint(uint32(ordinal+1)))
 	}
-	typ := le.Uint64(slot[descType:])
-	segment, offset := le.Uint32(slot[descSegment:]), le.Uint32(slot[descOffset:])
-	length, partial := le.Uint32(slot[descLength:]), le.Uint32(slot[descPartial:])
-	d := Descriptor{
-		Type: DataType(typ), Segment: int(segment), Offset: int(offset),
-		Length: int(length), PartialRecordLength: int(int32(partial)),
-	}
-	limit, size := q.segments, q.segmentSize
-	first := 0
+	typ, segment, length := le.Uint32(slot[descType:]), le.Uint32(slot[descSegment:]), le.Uint32(slot[descLength:])
+	d := Descriptor{Type: DataType(typ), Segment: int(segment)}
 	if typ > 255 || !d.Type.Valid() || (!d.Type.IsBuffer() && !d.Type.IsEvent()) {
 		return corrupt("data type", typ, "a known one")
 	}
+	limit, size := q.segments, q.segmentSize
 	if d.Type.IsEvent() {
 		limit, size = eventSlots, eventSlotSize
-		if priority {
-			first, limit = eventSlots, eventSlots+priorityCapacity
-		}
-	} else if priority {
+		d.Length = int(length)
+	} else {
+		d.PartialRecordLength = int(length)
+	}
+	switch {
+	case priority && !d.Type.IsEvent():
 		return corrupt("data type", typ, "an event in the priority ring")
-	}
-	if d.Segment < first || d.Segment >= limit {
-		return corrupt("segment", uint64(segment), fmt.Sprintf("%d to %d", first, limit-1))
-	}
-	if d.Offset > size {
-		return corrupt("offset", uint64(offset), fmt.Sprintf("at most %d", size))
-	}
-	if d.Length > size-d.Offset {
-		return corrupt("length", uint64(length), fmt.Sprintf("at most %d", size-d.Offset))
-	}
-	if d.PartialRecordLength < 0 || d.PartialRecordLength > q.segmentSize {
-		return corrupt("partial record length", uint64(partial), fmt.Sprintf("at most %d", q.segmentSize))
+	case int(segment) >= limit:
+		return corrupt("segment", segment, fmt.Sprintf("0 to %d", limit-1))
+	case int(length) > size:
+		return corrupt("length", length, fmt.Sprintf("at most %d", size))
 	}
 	return d, nil
 }
 
 // EventBytes returns the bytes of an event in its slot.
 func (q *QueueReader) EventBytes(d Descriptor) []byte {
-	start := d.Segment*eventSlotSize + d.Offset
+	start := d.Segment * eventSlotSize
 	return q.events[start : start+d.Length : start+d.Length]
 }
 

@@ -15,6 +15,7 @@ import (
 type queuePair struct {
 	layout PartitionLayout
 	region *Region
+	events *EventSlots
 	writer *QueueWriter
 	reader *QueueReader
 	words  ChannelWords
@@ -32,15 +33,29 @@ func newQueuePair(t testing.TB, newRegion func(testing.TB, int) *Region, first u
 	region := newRegion(t, int(l.RegionSize()))
 	gate, err := NewGateLayout(1, 3)
 	require.NoError(t, err)
+	events := NewEventSlots(region)
 	p := &queuePair{
-		layout: l, region: region, first: first,
-		writer: NewQueueWriter(region, &l, 1), reader: NewQueueReader(region, &l, 1),
+		layout: l, region: region, first: first, events: events,
+		writer: NewQueueWriter(region, &l, 1, events), reader: NewQueueReader(region, &l, 1),
 		words: NewChannelWords(newRegion(t, int(gate.RegionSize())), &gate, 2),
 	}
 	p.words.Released.Store(first)
 	p.words.PriorityReleased.Store(first)
 	p.words.Want.Store(first - 1)
 	return p
+}
+
+// publishEvent stores an event and publishes it, alone of all queues.
+func (q *queuePair) publishEvent(typ DataType, content []byte) error {
+	e, err := q.events.Put(content)
+	if err != nil {
+		return err
+	}
+	defer q.events.Release(e)
+	if typ.HasPriority() {
+		return q.writer.PublishPriorityEvent(typ, e)
+	}
+	return q.writer.PublishEvent(typ, e)
 }
 
 // firstOrdinals are where cursors start: at zero, and just below the two places
@@ -138,11 +153,11 @@ func TestFullRingRefusesAllButEndOfPartition(t *testing.T) {
 		}
 		require.False(t, q.writer.HasRoom())
 		require.ErrorIs(t, q.writer.PublishBuffer(data(n)), ErrQueueFull)
-		require.ErrorIs(t, q.writer.PublishEvent(EventBuffer, []byte("event")), ErrQueueFull)
+		require.ErrorIs(t, q.publishEvent(EventBuffer, []byte("event")), ErrQueueFull)
 		require.Equal(t, n, q.writer.Unreleased())
 
-		require.NoError(t, q.writer.PublishEvent(EndOfPartition, []byte("end")))
-		require.ErrorIs(t, q.writer.PublishEvent(EndOfPartition, nil), ErrQueueFull)
+		require.NoError(t, q.publishEvent(EndOfPartition, []byte("end")))
+		require.ErrorIs(t, q.publishEvent(EndOfPartition, nil), ErrQueueFull)
 		require.Equal(t, n+1, q.writer.Unreleased())
 		require.NoError(t, q.reader.Refresh())
 		require.Equal(t, n+1, q.reader.Queued(), "a whole ring")
@@ -178,7 +193,7 @@ func TestOneReleaseMakesRoomForOneElement(t *testing.T) {
 	})
 }
 
-func TestEventsUseTheirSlotsInTurnAndKeepOneForTheEnd(t *testing.T) {
+func TestQueueTakesFifteenEventsAndKeepsAPlaceForTheEnd(t *testing.T) {
 	overQueues(t, func(t *testing.T, q *queuePair) {
 		content := func(i int) []byte { return []byte(strings.Repeat(string(rune('a'+i%26)), 1+i%eventSlotSize)) }
 		published, read := 0, 0
@@ -186,28 +201,28 @@ func TestEventsUseTheirSlotsInTurnAndKeepOneForTheEnd(t *testing.T) {
 			require.NoError(t, q.reader.Refresh())
 			d, err := q.reader.Peek()
 			require.NoError(t, err)
-			require.Equal(t, Descriptor{Type: EventBuffer, Segment: read % eventSlots, Length: 1 + read%eventSlotSize}, d)
+			require.Equal(t, Descriptor{Type: EventBuffer, Segment: d.Segment, Length: 1 + read%eventSlotSize}, d)
 			require.Equal(t, content(read), q.reader.EventBytes(d), "the slot was not used again")
 			require.Equal(t, d.Length, cap(q.reader.EventBytes(d)))
 			q.reader.Advance()
 			read++
 		}
 		for range 20 {
-			for q.writer.PublishEvent(EventBuffer, content(published)) == nil {
+			for q.publishEvent(EventBuffer, content(published)) == nil {
 				published++
 			}
-			require.Equal(t, eventSlots-1, published-read, "one slot stays free")
-			require.ErrorIs(t, q.writer.PublishEvent(EventBuffer, nil), ErrQueueFull)
+			require.Equal(t, eventsPerQueue-1, published-read, "one place stays free")
+			require.ErrorIs(t, q.publishEvent(EventBuffer, nil), ErrQueueFull)
 			require.NoError(t, q.writer.PublishBuffer(data(0)), "data needs no slot")
 			for range 4 {
 				readOne()
 			}
 			q.release(t)
 			for range 4 {
-				require.NoError(t, q.writer.PublishEvent(EventBuffer, content(published)))
+				require.NoError(t, q.publishEvent(EventBuffer, content(published)))
 				published++
 			}
-			require.ErrorIs(t, q.writer.PublishEvent(EventBuffer, nil), ErrQueueFull)
+			require.ErrorIs(t, q.publishEvent(EventBuffer, nil), ErrQueueFull)
 			for read < published {
 				require.NoError(t, q.reader.Refresh())
 				if d, err := q.reader.Peek(); err == nil && d.Type == DataBuffer {
@@ -222,13 +237,13 @@ func TestEventsUseTheirSlotsInTurnAndKeepOneForTheEnd(t *testing.T) {
 			}
 			q.release(t)
 		}
-		for range eventSlots - 1 {
-			require.NoError(t, q.writer.PublishEvent(EventBuffer, content(published)))
+		for range eventsPerQueue - 1 {
+			require.NoError(t, q.publishEvent(EventBuffer, content(published)))
 			published++
 		}
-		require.ErrorIs(t, q.writer.PublishEvent(EventBuffer, nil), ErrQueueFull)
-		require.NoError(t, q.writer.PublishEvent(EndOfPartition, nil), "never waits behind other events")
-		for range eventSlots - 1 {
+		require.ErrorIs(t, q.publishEvent(EventBuffer, nil), ErrQueueFull)
+		require.NoError(t, q.publishEvent(EndOfPartition, nil), "never waits behind other events")
+		for range eventsPerQueue - 1 {
 			readOne()
 		}
 	})
@@ -237,13 +252,13 @@ func TestEventsUseTheirSlotsInTurnAndKeepOneForTheEnd(t *testing.T) {
 func TestEventLargerThanASlotIsRefusedAndChangesNothing(t *testing.T) {
 	overQueues(t, func(t *testing.T, q *queuePair) {
 		large := make([]byte, EventSlotSize+1)
-		require.ErrorIs(t, q.writer.PublishEvent(EventBuffer, large), ErrEventTooLarge)
-		require.ErrorIs(t, q.writer.PublishPriorityEvent(PrioritizedEventBuffer, large), ErrEventTooLarge)
+		require.ErrorIs(t, q.publishEvent(EventBuffer, large), ErrEventTooLarge)
+		require.ErrorIs(t, q.publishEvent(PrioritizedEventBuffer, large), ErrEventTooLarge)
 		require.NoError(t, q.reader.Refresh())
 		require.Zero(t, q.reader.Queued())
 
 		largest := []byte(strings.Repeat("x", EventSlotSize))
-		require.NoError(t, q.writer.PublishEvent(EventBuffer, largest))
+		require.NoError(t, q.publishEvent(EventBuffer, largest))
 		require.NoError(t, q.reader.Refresh())
 		d, err := q.reader.Peek()
 		require.NoError(t, err)
@@ -258,7 +273,7 @@ func TestPriorityEventsHaveARingOfTheirOwn(t *testing.T) {
 		}
 		published := 0
 		publish := func() error {
-			return q.writer.PublishPriorityEvent(PrioritizedEventBuffer, fmt.Appendf(nil, "event %d", published))
+			return q.publishEvent(PrioritizedEventBuffer, fmt.Appendf(nil, "event %d", published))
 		}
 		for lap := range 5 {
 			for range priorityCapacity {
@@ -275,7 +290,6 @@ func TestPriorityEventsHaveARingOfTheirOwn(t *testing.T) {
 				d, err := q.reader.NextPriority()
 				require.NoError(t, err)
 				require.Equal(t, PrioritizedEventBuffer, d.Type)
-				require.GreaterOrEqual(t, d.Segment, eventSlots, "not a slot of the other events")
 				require.Equal(t, fmt.Sprintf("event %d", number), string(q.reader.EventBytes(d)))
 			}
 			require.ErrorIs(t, publish(), ErrQueueFull, "reading is not releasing")
@@ -372,7 +386,7 @@ func TestReleasedElementsReturnInOrder(t *testing.T) {
 		// Data, event, data, data, event, and an open buffer.
 		for i, typ := range []DataType{DataBuffer, EventBuffer, DataBuffer, DataBuffer, EventBuffer, DataBuffer} {
 			if typ == EventBuffer {
-				require.NoError(t, q.writer.PublishEvent(typ, nil))
+				require.NoError(t, q.publishEvent(typ, nil))
 			} else {
 				require.NoError(t, q.writer.PublishBuffer(data(i)))
 			}
@@ -410,7 +424,7 @@ func TestReleasedElementsReturnInOrder(t *testing.T) {
 func TestPriorityReleaseBeyondWhatWasPublishedIsRefused(t *testing.T) {
 	overQueues(t, func(t *testing.T, q *queuePair) {
 		for range 3 {
-			require.NoError(t, q.writer.PublishPriorityEvent(PrioritizedEventBuffer, nil))
+			require.NoError(t, q.publishEvent(PrioritizedEventBuffer, nil))
 		}
 		require.NoError(t, q.writer.AcceptPriorityReleased(q.first+2))
 		for _, cursor := range []uint64{1, 0, 4, math.MaxUint64} {
@@ -442,37 +456,29 @@ func TestReleaseRingsWhenItPassesTheWantedNumber(t *testing.T) {
 }
 
 // spoil writes a field of the first descriptor of a ring.
-func (q *queuePair) spoil(ring []byte, field, width int, value uint64) {
+func (q *queuePair) spoil(ring []byte, field int, value uint32) {
 	slot := ring[(q.first&uint64(len(ring)/descriptorSize-1))*descriptorSize:]
-	if width == 4 {
-		binary.LittleEndian.PutUint32(slot[field:], uint32(value))
-	} else {
-		binary.LittleEndian.PutUint64(slot[field:], value)
-	}
+	binary.LittleEndian.PutUint32(slot[field:], value)
 }
 
 func TestDescriptorOutsideTheLayoutIsRefusedByName(t *testing.T) {
-	const most32, most64 = math.MaxUint32, math.MaxUint64
+	const most = math.MaxUint32
 	for _, row := range []struct {
 		element string
 		name    string
 		field   int
-		width   int
-		values  []uint64 // stamps are from the right one
+		values  []uint32 // stamps are from the right one
 	}{
-		{"data", "stamp", descStamp, 8, []uint64{most64, 1, 64, most64 - 63, 1 << 63}},
-		{"data", "data type", descType, 8, []uint64{uint64(NoDataType), uint64(RecoveryMetadata) + 1, 255, 256 + uint64(DataBuffer), most64}},
-		{"data", "segment", descSegment, 4, []uint64{pairSegments, 1 << 31, most32}},
-		{"data", "offset", descOffset, 4, []uint64{pairSegmentSize + 1, 1 << 31, most32}},
-		{"data", "length", descLength, 4, []uint64{pairSegmentSize + 1, 1 << 31, most32}},
-		{"data", "partial record length", descPartial, 4, []uint64{pairSegmentSize + 1, 1<<31 - 1, 1 << 31, most32}},
-		{"event", "segment", descSegment, 4, []uint64{eventSlots, eventSlots + priorityCapacity - 1, most32}},
-		{"event", "offset", descOffset, 4, []uint64{eventSlotSize + 1, most32}},
-		{"event", "length", descLength, 4, []uint64{eventSlotSize + 1, most32}},
-		{"priority", "stamp", descStamp, 8, []uint64{most64, 1, 8}},
-		{"priority", "data type", descType, 8, []uint64{uint64(DataBuffer), uint64(DataBufferWithClearEnd), 0, 99}},
-		{"priority", "segment", descSegment, 4, []uint64{0, eventSlots - 1, eventSlots + priorityCapacity, most32}},
-		{"priority", "length", descLength, 4, []uint64{eventSlotSize + 1, most32}},
+		{"data", "stamp", descStamp, []uint32{most, 1, 64, most - 63, 1 << 31}},
+		{"data", "data type", descType, []uint32{uint32(NoDataType), uint32(RecoveryMetadata) + 1, 255, 256 + uint32(DataBuffer), most}},
+		{"data", "segment", descSegment, []uint32{pairSegments, 1 << 31, most}},
+		{"data", "length", descLength, []uint32{pairSegmentSize + 1, 1<<31 - 1, 1 << 31, most}},
+		{"event", "segment", descSegment, []uint32{eventSlots, eventSlots + 1, 1 << 31, most}},
+		{"event", "length", descLength, []uint32{eventSlotSize + 1, 1 << 31, most}},
+		{"priority", "stamp", descStamp, []uint32{most, 1, 8}},
+		{"priority", "data type", descType, []uint32{uint32(DataBuffer), uint32(DataBufferWithClearEnd), 0, 99}},
+		{"priority", "segment", descSegment, []uint32{eventSlots, most}},
+		{"priority", "length", descLength, []uint32{eventSlotSize + 1, most}},
 	} {
 		t.Run(row.element+" "+row.name, func(t *testing.T) {
 			overQueues(t, func(t *testing.T, q *queuePair) {
@@ -481,9 +487,9 @@ func TestDescriptorOutsideTheLayoutIsRefusedByName(t *testing.T) {
 				case "data":
 					require.NoError(t, q.writer.PublishBuffer(data(0)))
 				case "event":
-					require.NoError(t, q.writer.PublishEvent(EventBuffer, []byte("event")))
+					require.NoError(t, q.publishEvent(EventBuffer, []byte("event")))
 				case "priority":
-					require.NoError(t, q.writer.PublishPriorityEvent(PrioritizedEventBuffer, []byte("event")))
+					require.NoError(t, q.publishEvent(PrioritizedEventBuffer, []byte("event")))
 					ring, read = q.writer.priority, q.reader.NextPriority
 				}
 				require.NoError(t, q.reader.Refresh())
@@ -491,9 +497,9 @@ func TestDescriptorOutsideTheLayoutIsRefusedByName(t *testing.T) {
 				require.NoError(t, err)
 				for _, value := range row.values {
 					if row.field == descStamp {
-						value += q.first + 1
+						value += uint32(q.first + 1)
 					}
-					q.spoil(ring, row.field, row.width, value)
+					q.spoil(ring, row.field, value)
 					_, err = read()
 					require.ErrorIs(t, err, ErrCorrupt, "%d", value)
 					require.ErrorContains(t, err, row.name+" is", "%d", value)
@@ -505,30 +511,12 @@ func TestDescriptorOutsideTheLayoutIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestOffsetAndLengthMustFitTogether(t *testing.T) {
-	overQueues(t, func(t *testing.T, q *queuePair) {
-		require.NoError(t, q.writer.PublishEvent(EventBuffer, nil))
-		require.NoError(t, q.reader.Refresh())
-		q.spoil(q.writer.ring, descOffset, 4, eventSlotSize)
-		d, err := q.reader.Peek()
-		require.NoError(t, err)
-		require.Empty(t, q.reader.EventBytes(d))
-		q.spoil(q.writer.ring, descLength, 4, 1)
-		_, err = q.reader.Peek()
-		require.ErrorIs(t, err, ErrCorrupt)
-		q.spoil(q.writer.ring, descOffset, 4, 250)
-		q.spoil(q.writer.ring, descLength, 4, 7)
-		_, err = q.reader.Peek()
-		require.ErrorIs(t, err, ErrCorrupt)
-	})
-}
-
 func TestPublishedCursorThatCannotBeIsRefused(t *testing.T) {
 	overQueues(t, func(t *testing.T, q *queuePair) {
 		capacity := uint64(q.layout.QueueCapacity)
 		for i := range 10 {
 			require.NoError(t, q.writer.PublishBuffer(data(i)))
-			require.NoError(t, q.writer.PublishPriorityEvent(PrioritizedEventBuffer, nil))
+			require.NoError(t, q.publishEvent(PrioritizedEventBuffer, nil))
 			if i == priorityCapacity-1 {
 				break
 			}

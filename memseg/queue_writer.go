@@ -10,10 +10,9 @@ import (
 type Descriptor struct {
 	// Type is the data type of the element.
 	Type DataType
-	// Segment is the number of the data segment, or the event slot of an event.
+	// Segment is the number of the data segment, or the event slot of an event. The
+	// element's bytes start at its beginning.
 	Segment int
-	// Offset is where the element's bytes start in the segment or slot.
-	Offset int
 	// Length is the number of bytes of an event. A data buffer's length is in the
 	// position marker of its segment.
 	Length int
@@ -25,18 +24,16 @@ type Descriptor struct {
 // Offsets in a descriptor.
 // writer: producer. readers: consumer, daemon. published by: queuePublished.
 const (
-	descStamp   = 0 // ordinal + 1
-	descSegment = 8
-	descOffset  = 12
-	descLength  = 16
-	descPartial = 20
-	descType    = 24
+	descStamp   = 0 // ordinal + 1, its lower half
+	descSegment = 4
+	descLength  = 8 // of an event; of data, the bytes of a record begun earlier
+	descType    = 12
 )
 
 // A QueueWriter is the producer's end of one subpartition's queue: a ring of
 // descriptors, a small ring for priority events that the consumer looks at
-// first, the slots that hold the events' bytes, and the words that say how far
-// the stream goes.
+// first, and the words that say how far the stream goes. The bytes of events are in
+// EventSlots.
 //
 // Positions count the stream: each finished element adds its bytes and one. Who
 // owns what when: slot i of the ring belongs to the producer from the moment the
@@ -44,33 +41,38 @@ const (
 //
 // Not safe for concurrent use; the subpartition's lock guards it.
 type QueueWriter struct {
-	ring, events, priority []byte
-	mask                   uint64
+	ring, priority []byte
+	mask           uint64
+	events         *EventSlots
 
 	published, position, flushed, buffers, priorityPublished *Word
 	wantReleased                                             *Word
 
-	next, nextPriority          uint64 // ordinals to publish next
-	released, releasedPriority  uint64 // as last accepted from the consumer
-	pos                         uint64 // value of position
-	flushedPos                  uint64 // value of flushed
-	numBuffers                  uint64 // value of buffers, from 0
-	firstOrdinal                uint64
-	nextEvent, unreleasedEvents int
-	eventReleases               []bool // per ring slot: element is an event
+	next, nextPriority         uint64 // ordinals to publish next
+	released, releasedPriority uint64 // as last accepted from the consumer
+	pos                        uint64 // value of position
+	flushedPos                 uint64 // value of flushed
+	numBuffers                 uint64 // value of buffers, from 0
+	firstOrdinal               uint64
+	unreleasedEvents           int
+	eventSlot                  []int8                 // per place of the ring: the slot of an event, or noEvent
+	prioritySlot               [priorityCapacity]int8 // the same of the priority ring
 }
 
+const noEvent = -1
+
 // NewQueueWriter returns the producer's end of a queue in a region that the
-// process maps for writing, and stores its initial words.
-func NewQueueWriter(region *Region, l *PartitionLayout, subpartition int) *QueueWriter {
+// process maps for writing, and stores its initial words. events are the slots of
+// that region.
+func NewQueueWriter(region *Region, l *PartitionLayout, subpartition int, events *EventSlots) *QueueWriter {
 	base := int(l.queueOffset(subpartition))
 	ringBytes := l.QueueCapacity * descriptorSize
 	mem := region.Bytes()
 	q := &QueueWriter{
 		ring:     mem[base+queueRing:][:ringBytes],
 		priority: mem[base+queueRing+ringBytes:][:priorityCapacity*descriptorSize],
-		events:   mem[base+queueRing+ringBytes+priorityCapacity*descriptorSize:][:(eventSlots+priorityCapacity)*eventSlotSize],
 		mask:     uint64(l.QueueCapacity - 1),
+		events:   events,
 
 		published:         region.Word(base + queuePublished),
 		position:          region.Word(base + queuePosition),
@@ -79,7 +81,7 @@ func NewQueueWriter(region *Region, l *PartitionLayout, subpartition int) *Queue
 		priorityPublished: region.Word(base + queuePriority),
 		wantReleased:      region.Word(base + queueWantReleased),
 
-		eventReleases: make([]bool, l.QueueCapacity),
+		eventSlot: make([]int8, l.QueueCapacity),
 	}
 	first := l.FirstOrdinal
 	q.firstOrdinal = first
@@ -120,7 +122,7 @@ func (q *QueueWriter) PublishBuffer(d Descriptor) error {
 		return ErrQueueFull
 	}
 	q.write(q.ring, q.mask, q.next, d)
-	q.eventReleases[q.next&q.mask] = false
+	q.eventSlot[q.next&q.mask] = noEvent
 	q.next++
 	q.numBuffers++
 	q.buffers.StoreRelease(q.numBuffers)
@@ -138,25 +140,20 @@ func (q *QueueWriter) HasEventRoom(typ DataType) bool {
 	if typ == EndOfPartition {
 		spare = 0
 	}
-	return q.next-q.released <= q.mask-uint64(spare) && q.unreleasedEvents < eventSlots-spare
+	return q.next-q.released <= q.mask-uint64(spare) && q.unreleasedEvents < eventsPerQueue-spare
 }
 
-// PublishEvent copies an event into a slot and publishes it as a finished
-// element. It does not signal: see Advance. ErrQueueFull means that the consumer
-// must release first, ErrEventTooLarge that no slot can hold it.
-func (q *QueueWriter) PublishEvent(typ DataType, content []byte) error {
-	if len(content) > eventSlotSize {
-		return fmt.Errorf("event of %d bytes, want at most %d: %w", len(content), eventSlotSize, ErrEventTooLarge)
-	}
+// PublishEvent publishes a stored event as a finished element, and holds its slot
+// until the consumer has released it. It does not signal: see Advance. ErrQueueFull
+// means that the consumer must release first.
+func (q *QueueWriter) PublishEvent(typ DataType, e StoredEvent) error {
 	if !q.HasEventRoom(typ) {
 		return ErrQueueFull
 	}
-	slot := q.nextEvent
-	q.nextEvent = (q.nextEvent + 1) % eventSlots
 	q.unreleasedEvents++
-	copy(q.events[slot*eventSlotSize:], content)
-	q.write(q.ring, q.mask, q.next, Descriptor{Type: typ, Segment: slot, Length: len(content)})
-	q.eventReleases[q.next&q.mask] = true
+	q.events.use(e.slot, +1)
+	q.write(q.ring, q.mask, q.next, Descriptor{Type: typ, Segment: e.slot, Length: e.length})
+	q.eventSlot[q.next&q.mask] = int8(e.slot)
 	q.next++
 	q.published.StoreRelease(q.next)
 	return nil
@@ -164,16 +161,13 @@ func (q *QueueWriter) PublishEvent(typ DataType, content []byte) error {
 
 // PublishPriorityEvent publishes an event that the consumer reads before
 // everything that is queued. Errors as of PublishEvent.
-func (q *QueueWriter) PublishPriorityEvent(typ DataType, content []byte) error {
-	if len(content) > eventSlotSize {
-		return fmt.Errorf("priority event of %d bytes, want at most %d: %w", len(content), eventSlotSize, ErrEventTooLarge)
-	}
+func (q *QueueWriter) PublishPriorityEvent(typ DataType, e StoredEvent) error {
 	if !q.HasEventRoom(typ) {
 		return ErrQueueFull
 	}
-	slot := eventSlots + int(q.nextPriority%priorityCapacity)
-	copy(q.events[slot*eventSlotSize:], content)
-	q.write(q.priority, priorityCapacity-1, q.nextPriority, Descriptor{Type: typ, Segment: slot, Length: len(content)})
+	q.events.use(e.slot, +1)
+	q.write(q.priority, priorityCapacity-1, q.nextPriority, Descriptor{Type: typ, Segment: e.slot, Length: e.length})
+	q.prioritySlot[q.nextPriority%priorityCapacity] = int8(e.slot)
 	q.nextPriority++
 	q.priorityPublished.Store(q.nextPriority)
 	return nil
@@ -182,12 +176,14 @@ func (q *QueueWriter) PublishPriorityEvent(typ DataType, content []byte) error {
 func (q *QueueWriter) write(ring []byte, mask, ordinal uint64, d Descriptor) {
 	slot := ring[(ordinal&mask)*descriptorSize:][:descriptorSize]
 	le := binary.LittleEndian
+	length := d.Length
+	if d.Type.IsBuffer() {
+		length = d.PartialRecordLength
+	}
+	le.PutUint32(slot[descStamp:], uint32(ordinal+1))
 	le.PutUint32(slot[descSegment:], uint32(d.Segment))
-	le.PutUint32(slot[descOffset:], uint32(d.Offset))
-	le.PutUint32(slot[descLength:], uint32(d.Length))
-	le.PutUint32(slot[descPartial:], uint32(d.PartialRecordLength))
-	le.PutUint64(slot[descType:], uint64(d.Type))
-	le.PutUint64(slot[descStamp:], ordinal+1)
+	le.PutUint32(slot[descLength:], uint32(length))
+	le.PutUint32(slot[descType:], uint32(d.Type))
 }
 
 // Advance moves the position past finished elements with so many bytes and
@@ -251,7 +247,8 @@ func (q *QueueWriter) AcceptReleased(cursor uint64, open bool, f func(ordinal ui
 		return 0, fmt.Errorf("consumer released up to %d, of %d to %d: %w", cursor, q.released, q.released+limit, ErrCorrupt)
 	}
 	for i := q.released; i != cursor; i++ {
-		if q.eventReleases[i&q.mask] {
+		if slot := q.eventSlot[i&q.mask]; slot != noEvent {
+			q.events.use(int(slot), -1)
 			q.unreleasedEvents--
 		} else {
 			f(i)
@@ -266,6 +263,8 @@ func (q *QueueWriter) AcceptPriorityReleased(cursor uint64) error {
 	if n := cursor - q.releasedPriority; n > q.nextPriority-q.releasedPriority {
 		return fmt.Errorf("consumer released priority events up to %d of %d: %w", cursor, q.nextPriority, ErrCorrupt)
 	}
-	q.releasedPriority = cursor
+	for ; q.releasedPriority != cursor; q.releasedPriority++ {
+		q.events.use(int(q.prioritySlot[q.releasedPriority%priorityCapacity]), -1)
+	}
 	return nil
 }

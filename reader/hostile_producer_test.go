@@ -19,8 +19,8 @@ import (
 )
 
 // flood has the producer of a link publish without end until stop is called.
-func flood(t testing.TB, link *linktest.Link, g *linktest.Gate, publish func(q *memseg.QueueWriter, released uint64)) (stop func()) {
-	q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+func flood(t testing.TB, link *linktest.Link, g *linktest.Gate, publish func(q *linktest.Queue, released uint64)) (stop func()) {
+	q := link.Queue(0)
 	for i := range link.Layout.Segments {
 		finishedEmpty := int32(math.MinInt32)
 		link.Region().Word32(int(link.Layout.MarkerOffset(i))).Store(uint32(finishedEmpty))
@@ -40,23 +40,23 @@ func flood(t testing.TB, link *linktest.Link, g *linktest.Gate, publish func(q *
 	return func() { stopped.Store(true); <-done }
 }
 
-var floods = map[string]func(q *memseg.QueueWriter, released uint64){
-	"empty buffers": func(q *memseg.QueueWriter, _ uint64) {
+var floods = map[string]func(q *linktest.Queue, released uint64){
+	"empty buffers": func(q *linktest.Queue, _ uint64) {
 		if q.PublishBuffer(memseg.Descriptor{Type: memseg.DataBuffer, Segment: int(q.Published() % 8)}) == nil {
 			q.Advance(0, 1, nil)
 		}
 	},
-	"priority events": func(q *memseg.QueueWriter, _ uint64) {
+	"priority events": func(q *linktest.Queue, _ uint64) {
 		content, _ := shuffle.EncodeEvent(priorityEvent)
 		_ = q.PublishPriorityEvent(memseg.PrioritizedEventBuffer, content)
 	},
-	"events": func(q *memseg.QueueWriter, _ uint64) {
+	"events": func(q *linktest.Queue, _ uint64) {
 		content, _ := shuffle.EncodeEvent(shuffle.CustomEvent{Name: "again"})
 		if q.PublishEvent(memseg.EventBuffer, content) == nil {
 			q.Advance(0, 1, nil)
 		}
 	},
-	"barriers": func(q *memseg.QueueWriter, _ uint64) {
+	"barriers": func(q *linktest.Queue, _ uint64) {
 		content, _ := shuffle.EncodeEvent(shuffle.CustomEvent{Name: "again"})
 		if q.PublishEvent(memseg.AlignedCheckpointBarrier, content) == nil {
 			q.Advance(0, 1, nil)
@@ -112,7 +112,7 @@ func TestPriorityEventsOfOneChannelLeaveTheOthersTheirTurn(t *testing.T) {
 	g.Attach(0, link, 0)
 	other := newLink(t, linktest.Heap)
 	g.Attach(1, other, 0)
-	q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+	q := link.Queue(0)
 	publish := func() {
 		require.NoError(t, q.AcceptPriorityReleased(g.Words(0).PriorityReleased.Load()))
 		floods["priority events"](q, 0)
@@ -168,7 +168,7 @@ func TestEventThatCannotBeReadEndsItsChannel(t *testing.T) {
 		for _, byRecords := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, by records %t", name, byRecords), func(t *testing.T) {
 				g, links := newGate(t, linktest.Heap, 1)
-				q := memseg.NewQueueWriter(links[0].Region(), &links[0].Layout, 0)
+				q := links[0].Queue(0)
 				if row.typ.HasPriority() {
 					require.NoError(t, q.PublishPriorityEvent(row.typ, row.content))
 				} else {

@@ -318,14 +318,14 @@ func TestSpoiltDoorbellLosesNothing(t *testing.T) {
 }
 
 func TestProducerThatPromisesWhatIsNotThereEndsItsChannel(t *testing.T) {
-	for name, promise := range map[string]func(q *memseg.QueueWriter){
-		"position": func(q *memseg.QueueWriter) { q.Advance(10, 1, nil) },
-		"flushed":  func(q *memseg.QueueWriter) { q.Flush(10, nil) },
+	for name, promise := range map[string]func(q *linktest.Queue){
+		"position": func(q *linktest.Queue) { q.Advance(10, 1, nil) },
+		"flushed":  func(q *linktest.Queue) { q.Flush(10, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: 64})
 			gate := link.Gate(0)
-			promise(memseg.NewQueueWriter(link.Region(), &link.Layout, 0))
+			promise(link.Queue(0))
 			_, err := gate.Next(context.Background())
 			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			_, err = gate.Next(context.Background())

@@ -68,10 +68,15 @@ func (p *ResultPartition) broadcastEvent(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
+	stored, err := p.events.Put(content) // one slot for all queues
+	if err != nil {
+		return fmt.Errorf("partition %s: %w", p.label(), err)
+	}
+	defer p.events.Release(stored)
 	// Others only make more room: consumers that release, and those that leave.
 	p.begun = "event"
 	for _, s := range p.subpartitions {
-		if err := s.addEvent(e.DataType(), content); err != nil {
+		if err := s.addEvent(e.DataType(), stored); err != nil {
 			return fmt.Errorf("subpartition %d: %w", s.index, err)
 		}
 	}

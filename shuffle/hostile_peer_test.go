@@ -39,7 +39,7 @@ func TestMarkerAndQueueThatContradictEachOtherAreProtocolErrors(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: size})
 			view := link.View(0)
-			q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+			q := link.Queue(0)
 			for i := range 2 {
 				require.NoError(t, q.PublishBuffer(memseg.Descriptor{Type: memseg.DataBuffer, Segment: i}))
 			}
@@ -74,7 +74,7 @@ func TestElementsInTheWrongRingAreProtocolErrors(t *testing.T) {
 	for _, typ := range []memseg.DataType{memseg.EndOfPartition, event, alignedEvent, data, none, 200} {
 		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: 64})
 		view := link.View(0)
-		q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+		q := link.Queue(0)
 		require.NoError(t, q.PublishPriorityEvent(typ, content))
 		_, err := view.Poll(&memseg.Buffer{})
 		require.ErrorIs(t, err, shuffle.ErrProtocol, "%v in the priority ring", typ)
@@ -258,13 +258,13 @@ func TestHonestConsumerIsNotHarmedByAHostileOne(t *testing.T) {
 func TestProducerThatPublishesOverWhatIsNotReleasedEndsItsChannel(t *testing.T) {
 	for _, row := range []struct {
 		name    string
-		publish func(q *memseg.QueueWriter, i int) error
+		publish func(q *linktest.Queue, i int) error
 	}{
-		{"priority events", func(q *memseg.QueueWriter, i int) error {
+		{"priority events", func(q *linktest.Queue, i int) error {
 			require.NoError(t, q.AcceptPriorityReleased(linktest.NearWrap+uint64(i)))
 			return q.PublishPriorityEvent(priorityEvent, make([]byte, 8))
 		}},
-		{"elements", func(q *memseg.QueueWriter, i int) error {
+		{"elements", func(q *linktest.Queue, i int) error {
 			_, err := q.AcceptReleased(linktest.NearWrap+uint64(i), false, func(uint64) {})
 			require.NoError(t, err)
 			defer q.Advance(0, 1, nil)
@@ -280,7 +280,7 @@ func TestProducerThatPublishesOverWhatIsNotReleasedEndsItsChannel(t *testing.T) 
 			bell := memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1)))
 			view, err := shuffle.NewSubpartitionView(link.Region(), link.Layout, bell, 0, words, func() { unmapped++ })
 			require.NoError(t, err)
-			q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+			q := link.Queue(0)
 			require.NoError(t, row.publish(q, 0))
 			first := hold(t, view)
 			var kept []*memseg.Buffer

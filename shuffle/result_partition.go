@@ -50,6 +50,7 @@ type ResultPartition struct {
 	lifecycle Lifecycle
 
 	subpartitions []*ResultSubpartition
+	events        *memseg.EventSlots
 
 	// For each segment: its memory once it was used, how many queues still hold it
 	// if several have shared it, and the subpartition that the pool counts it for.
@@ -101,10 +102,11 @@ func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.Part
 		segments: make([]*memseg.MemorySegment, l.Segments),
 		holders:  make([]atomic.Int32, l.Segments),
 		charged:  make([]int32, l.Segments),
+		events:   memseg.NewEventSlots(region),
 	}
 	for i := range l.Subpartitions {
 		p.subpartitions = append(p.subpartitions, &ResultSubpartition{
-			partition: p, index: i, key: l.QueueKey(i), queue: memseg.NewQueueWriter(region, &l, i), segments: make([]int32, l.QueueCapacity),
+			partition: p, index: i, key: l.QueueKey(i), queue: memseg.NewQueueWriter(region, &l, i, p.events), segments: make([]int32, l.QueueCapacity),
 		})
 	}
 	p.backPressured = memseg.NewStopwatch(p.words.BackPressuredNs)

@@ -103,20 +103,20 @@ func (s *ResultSubpartition) finishBuffer(bytes int) {
 
 // addEvent queues an event, for which hasEventRoom said that there is room, and
 // wakes the consumer.
-func (s *ResultSubpartition) addEvent(typ memseg.DataType, content []byte) error {
+func (s *ResultSubpartition) addEvent(typ memseg.DataType, e memseg.StoredEvent) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if typ.HasPriority() {
 		if s.discard {
 			return nil // nobody would release its slot
 		}
-		if err := s.queue.PublishPriorityEvent(typ, content); err != nil {
+		if err := s.queue.PublishPriorityEvent(typ, e); err != nil {
 			return err
 		}
 		s.signal(s.queue.NotifyPriority(s.want()))
 		return nil
 	}
-	if err := s.queue.PublishEvent(typ, content); err != nil {
+	if err := s.queue.PublishEvent(typ, e); err != nil {
 		return err
 	}
 	crossed := s.queue.Advance(0, 1, s.want())

@@ -254,7 +254,7 @@ func (v *SubpartitionView) startHead() (bool, error) {
 	if d.Type.IsEvent() {
 		v.head.ResetStatic(v.queue.EventBytes(d), d.Type, v, v.queue.Next())
 	} else {
-		mem := v.layout.SegmentBytes(v.region, d.Segment)[d.Offset:]
+		mem := v.layout.SegmentBytes(v.region, d.Segment)
 		v.head.Reset(mem, v.layout.Marker(v.region, d.Segment), d.Type, v, v.queue.Next())
 	}
 	v.mu.Lock()

@@ -353,7 +353,7 @@ func TestUserIsToldThatTheProducerWaitsForWhatItKeeps(t *testing.T) {
 func TestPollPassesOverABoundedNumberOfEmptyBuffers(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 200, SegmentSize: 16})
 	view := link.View(0)
-	q := memseg.NewQueueWriter(link.Region(), &link.Layout, 0)
+	q := link.Queue(0)
 	for i := range 150 {
 		setMarker(link.Region(), &link.Layout, i, math.MinInt32) // finished and empty
 		require.NoError(t, q.PublishBuffer(memseg.Descriptor{Type: memseg.DataBuffer, Segment: i}))
