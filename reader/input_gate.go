@@ -78,6 +78,7 @@ type InputGate struct {
 	nextSweep   time.Time
 	lastLook    time.Time // at all channels
 	polls       uint
+	polled      int           // the channel that is looked at, or -1
 	patience    time.Duration // how long the next sleep may be, if more than lookInterval
 	wakeUps     uint64
 	idle        *memseg.Stopwatch
@@ -225,31 +226,55 @@ const (
 	byRecord                    // a loop over Records
 )
 
-// next delivers into b, or into a buffer of its own if b is nil.
-func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (_ BufferOrEvent, err error) {
+// next delivers into b, or into a buffer of its own if b is nil. A fault of a
+// producer's memory is the error of the channel that was looked at.
+func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (result BufferOrEvent, err error) {
 	if err := g.enter(); err != nil {
 		return BufferOrEvent{}, err
 	}
 	defer g.reading.Unlock()
-	if mode != byRecord {
-		if err := g.checkNotInRecords(); err != nil {
-			return BufferOrEvent{}, err
-		}
-	}
 	if b == nil {
 		if g.spare == nil {
 			g.spare = &memseg.Buffer{}
 		}
 		b = g.spare
 	}
-	polled := -1 // the channel that is looked at
+	g.polled = -1
+	old, hasReturned := debug.SetPanicOnFault(true), false
 	defer func() {
-		if err != nil && polled >= 0 && errors.Is(err, memseg.ErrFault) {
+		debug.SetPanicOnFault(old)
+		if hasReturned {
+			return
+		}
+		switch p := recover().(type) {
+		case nil: // the goroutine ends
+		case memoryFault:
 			_ = b.Release() // if it was taken already
-			err = g.fail(polled, err)
+			err = fmt.Errorf("read input gate: fault at %#x: %w", p.Addr(), memseg.ErrFault)
+			if g.polled >= 0 {
+				err = g.fail(g.polled, err)
+			}
+		default:
+			panic(p)
 		}
 	}()
-	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "read input gate", &err)
+	result, err = g.nextElement(ctx, b, mode)
+	hasReturned = true
+	return result, err
+}
+
+// A memoryFault is the panic of an access to memory that is not there.
+type memoryFault interface {
+	error
+	Addr() uintptr
+}
+
+func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (BufferOrEvent, error) {
+	if mode != byRecord {
+		if err := g.checkNotInRecords(); err != nil {
+			return BufferOrEvent{}, err
+		}
+	}
 	for {
 		if err := g.gone(); err != nil { // and so may be the memory
 			return BufferOrEvent{}, err
@@ -275,9 +300,9 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 			}
 			continue
 		}
-		polled = channel
+		g.polled = channel
 		result, err := g.poll(channel, b, mode)
-		polled = -1
+		g.polled = -1
 		if result.Buffer == nil && err == nil {
 			continue
 		}

@@ -152,12 +152,6 @@ func (r *recordLoop[T]) read(chunk unreadRecords) (rest []byte, goOn bool, err e
 	}
 }
 
-// A memoryFault is the panic of an access to memory that is not there.
-type memoryFault interface {
-	error
-	Addr() uintptr
-}
-
 // check looks whether the loop should end.
 func (r *recordLoop[T]) check() error {
 	if err := r.gate.gone(); err != nil {
@@ -206,8 +200,8 @@ func (r *recordLoop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err 
 	if len(chunk) >= lengthPrefix && binary.BigEndian.Uint32(chunk) < fetchAhead {
 		r.fetched += fetch(chunk)
 	}
-	if r.yieldBytes != nil {
-		rest, goOn = deliverBytes(chunk, r.limit, &r.at, r.yieldBytes)
+	if r.yieldBytes != nil && len(chunk) <= int(r.limit) {
+		rest, goOn = deliverBytes(chunk, &r.at, r.yieldBytes)
 		return rest, goOn, nil
 	}
 	for len(chunk) >= lengthPrefix {
@@ -234,12 +228,12 @@ func (r *recordLoop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err 
 	return chunk, true, nil
 }
 
-// deliverBytes is deliverWhole without a codec.
-func deliverBytes(chunk []byte, limit uint32, at *place, yield func([]byte, error) bool) (rest []byte, goOn bool) {
+// deliverBytes is deliverWhole without a codec, of a chunk that no record can be
+// longer than.
+func deliverBytes(chunk []byte, at *place, yield func([]byte, error) bool) (rest []byte, goOn bool) {
 	for len(chunk) >= lengthPrefix {
-		length := binary.BigEndian.Uint32(chunk)
-		end := lengthPrefix + int(length)
-		if end > len(chunk) || length > limit {
+		end := lengthPrefix + int(binary.BigEndian.Uint32(chunk))
+		if end > len(chunk) {
 			break
 		}
 		rec := chunk[lengthPrefix:end:end]
