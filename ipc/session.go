@@ -199,7 +199,7 @@ func (s *session) end(reason error) {
 	s.server.mu.Unlock()
 	s.mu.Lock()
 	s.gone = true
-	creations, partitions := slices.Collect(maps.Values(s.creations)), s.partitions
+	creations, partitions := slices.Collect(maps.Values(s.creations)), slices.Collect(maps.Values(s.partitions))
 	s.mu.Unlock()
 	for _, c := range creations {
 		c.abandon(fmt.Errorf("%s: %w", cause, shuffle.ErrClosed))
