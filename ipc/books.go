@@ -16,6 +16,9 @@ const (
 	// given, hotLooks for how long after the last time.
 	hotPause = 20 * time.Millisecond
 	hotLooks = 50
+	// endLooks is how often what has ended is looked at in that pause, twice at least:
+	// what its producer was about to publish at its end is seen by the second look.
+	endLooks = 3
 )
 
 // The books know what memory the kernel holds for clients beyond what they were
@@ -30,6 +33,7 @@ type books struct {
 	mu     sync.Mutex
 	closed bool
 	left   map[*leftBehind]struct{}
+	ended  []*hostedRegion // lately, to be looked at soon
 	totals bookTotals
 	// warned is when a warning was logged last.
 	warned time.Time
@@ -55,11 +59,24 @@ func (b *books) keep(l *leftBehind) bool {
 		return false
 	}
 	b.left[l] = struct{}{}
+	b.nudge()
+	return true
+}
+
+func (b *books) nudge() {
 	select {
 	case b.wake <- struct{}{}:
 	default: // it is about to look
 	}
-	return true
+}
+
+// lookSoon has a region looked at whose partition has ended, or whose producer has
+// stopped: what nobody reads is taken back.
+func (b *books) lookSoon(r *hostedRegion) {
+	b.mu.Lock()
+	b.ended = append(b.ended, r)
+	b.mu.Unlock()
+	b.nudge()
 }
 
 // close gives up everything. Nothing is left behind after it.
@@ -147,6 +164,14 @@ func (s *Server) sweepMemory(ctx context.Context, pause time.Duration) {
 // step looks at what is due and returns how long nothing is.
 func (w *sweeper) step(now time.Time) (pause time.Duration) {
 	w.lookAtHot()
+	w.server.books.mu.Lock()
+	ended := w.server.books.ended
+	w.server.books.ended = nil
+	w.server.books.mu.Unlock()
+	for _, r := range ended {
+		w.server.lookAtRegion(r)
+		w.hot[r] = max(w.hot[r], endLooks)
+	}
 	if len(w.pending) == 0 && !now.Before(w.next) {
 		w.pending = w.server.liveRegions()
 		w.next = now.Add(w.pause)

@@ -3,6 +3,7 @@ package ipc
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
@@ -131,8 +132,11 @@ func (r *hostedRegion) recycle(n int) {
 func (r *hostedRegion) unhand(segments []int) (leaving int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dropped || !r.books.endedAt.IsZero() {
-		return 0, nil // shrink takes back what nobody reads
+	if r.dropped {
+		return 0, nil
+	}
+	if r.books.shrunk { // which may have taken them back already
+		segments = slices.DeleteFunc(segments, func(segment int) bool { return !r.segments.IsTaken(segment) })
 	}
 	if err := r.segments.Return(segments); err != nil {
 		return 0, fmt.Errorf("segments_returned.segments: %w: %w", err, shuffle.ErrProtocol)

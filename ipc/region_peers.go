@@ -38,6 +38,13 @@ func (r *hostedRegion) producerClosed(reason string) {
 	r.session.Store(nil)
 	r.hosted.ProducerClosed(reason)
 	r.endGrant(shuffle.ErrProducerLost)
+	r.server.books.lookSoon(r)
+}
+
+// stop notes that the producer has said that it writes no more.
+func (r *hostedRegion) stop() {
+	r.stopped.Store(true)
+	r.server.books.lookSoon(r)
 }
 
 // Attach implements shuffle.PartitionHost.

@@ -209,7 +209,7 @@ func (s *session) handleFailPartition(id uint64, m *controlpb.FailPartition) err
 		return err
 	}
 	r.endGrant(shuffle.ErrPartitionFailed)
-	r.stopped.Store(true)
+	r.stop()
 	s.acknowledge(id)
 	return nil
 }
@@ -219,13 +219,13 @@ func (s *session) handleReleasePartition(id uint64, m *controlpb.ReleasePartitio
 	if err != nil {
 		return err
 	}
-	r.stopped.Store(true)
 	if m.GetUndo() {
 		r.hosted.Undone()
 	} else {
 		r.hosted.Released("by its producer")
 	}
 	r.endGrant(shuffle.ErrPartitionReleased)
+	r.stop()
 	s.acknowledge(id)
 	return nil
 }

@@ -65,21 +65,23 @@ func (s *SegmentSet) Return(segments []int) error {
 	return nil
 }
 
+// IsTaken reports whether a segment, which must be one of the region, is handed out.
+func (s *SegmentSet) IsTaken(segment int) bool { return s.taken[segment/64]&(1<<(segment%64)) != 0 }
+
 // EachFree calls f for each run of segments that are not handed out, first to
 // last, until it returns false.
 func (s *SegmentSet) EachFree(f func(first, last int) bool) {
-	isFree := func(i int) bool { return s.taken[i/64]&(1<<(i%64)) == 0 }
 	for i := 0; i < s.segments; {
 		if i%64 == 0 && s.taken[i/64] == ^uint64(0) {
 			i += 64
 			continue
 		}
-		if !isFree(i) {
+		if s.IsTaken(i) {
 			i++
 			continue
 		}
 		first := i
-		for i < s.segments && isFree(i) {
+		for i < s.segments && !s.IsTaken(i) {
 			i++
 		}
 		if !f(first, i-1) {
