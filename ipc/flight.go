@@ -44,7 +44,7 @@ type flights struct {
 	total  load
 	perUID map[uint32]*load
 	active map[*flight]struct{} // that have something under way
-	looked time.Time            // when all of them were refreshed
+	look   time.Time            // when all of them may be refreshed again
 }
 
 // newFlights returns the bounds that follow from the limits of a server.
@@ -79,6 +79,9 @@ func (f *flight) take(more load, ended <-chan struct{}) bool {
 		case <-ended:
 			timer.Stop()
 			return false
+		}
+		if f.conn.peerHasEnded() {
+			return true // sending finds out
 		}
 	}
 	return true
@@ -190,14 +193,15 @@ func (f *flight) refresh() {
 // refreshAll does so for all clients, not more often than it is worth. The lock
 // is held.
 func (a *flights) refreshAll() {
-	now := a.now()
-	if now.Sub(a.looked) < 5*time.Millisecond {
+	start := a.now()
+	if start.Before(a.look) {
 		return
 	}
-	a.looked = now
 	for f := range a.active {
 		f.refresh()
 	}
+	took := a.now().Sub(start)
+	a.look = start.Add(max(20*took, 5*time.Millisecond))
 }
 
 // look returns what is under way to the client now.
@@ -206,6 +210,16 @@ func (f *flight) look() load {
 	defer f.all.mu.Unlock()
 	f.refresh()
 	return f.under
+}
+
+// peerHasEnded reports whether nobody will receive any more.
+func (c *Conn) peerHasEnded() (ended bool) {
+	_ = c.raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(poll, 0)
+		ended = err == nil && n > 0 && poll[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return ended
 }
 
 // unreceived returns how much memory the packets take that the peer has not

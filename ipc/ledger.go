@@ -37,8 +37,9 @@ func (a *account) add(b account, sign int) {
 	a.promised += int64(sign) * b.promised
 }
 
-// descriptors is how many file descriptors that takes.
-func (a *account) descriptors() int64 { return int64(a.connections) + 2*int64(a.partitions+a.gates) }
+// descriptors is how many file descriptors that takes. The second one of a connection
+// is that of a new object that waits to be sent to its owner.
+func (a *account) descriptors() int64 { return 2 * int64(a.connections+a.partitions+a.gates) }
 
 // A limit bounds one thing that an account counts.
 type limit struct {

@@ -35,7 +35,7 @@ type Limits struct {
 	// memory by default, at least 64 MiB.
 	HeapMemory int64
 	// Descriptors is how many file descriptors connections, partitions and gates
-	// may take: one, two and two each. No limit by default; a daemon sets it below
+	// may take, two each. No limit by default; a daemon sets it below
 	// RLIMIT_NOFILE, so that it runs out of them nowhere else.
 	Descriptors int
 

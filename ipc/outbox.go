@@ -41,6 +41,7 @@ type Outbox struct {
 	changed  sync.Cond // queue, draining or err
 	queue    []parcel
 	bytes    int  // of the packets in the queue
+	unique   int  // parcels of that kind that are not sent
 	hurried  bool // nobody is to wait for the peer any more
 	draining bool // no more posts; the goroutine ends when the queue is empty
 	err      error
@@ -62,6 +63,9 @@ type parcel struct {
 	// most is what the message that build makes may take at most: room for it is
 	// there before it is built.
 	most load
+	// unique says that an object is made for the peer and not sent: no other is to be
+	// made before.
+	unique bool
 }
 
 // NewOutbox starts an Outbox whose queue holds up to limit messages, at least 1,
@@ -107,7 +111,7 @@ func (o *Outbox) Post(msg proto.Message, fds ...int) error {
 // message sends nothing; an error, or a message that Send would refuse, ends the
 // Outbox with it. Errors are those of Post otherwise.
 func (o *Outbox) PostFunc(build func() (proto.Message, FDs, error)) error {
-	return o.postFunc(build, load{bytes: smallMessage, descriptors: messageDescriptors})
+	return o.postFunc(build, load{bytes: smallMessage, descriptors: messageDescriptors}, false)
 }
 
 // What a message that is built takes at most, by default.
@@ -117,8 +121,8 @@ const (
 )
 
 // postFunc is PostFunc for messages of another size.
-func (o *Outbox) postFunc(build func() (proto.Message, FDs, error), most load) error {
-	return o.post(parcel{name: "message", build: build, most: most})
+func (o *Outbox) postFunc(build func() (proto.Message, FDs, error), most load, unique bool) error {
+	return o.post(parcel{name: "message", build: build, most: most, unique: unique})
 }
 
 // What may wait in an Outbox whose peer still gets its requests handled.
@@ -133,7 +137,7 @@ const (
 func (o *Outbox) waitForQuiet() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.err == nil && !o.hurried && (len(o.queue) > quietMessages || o.bytes > quietBytes) {
+	for o.err == nil && !o.hurried && (len(o.queue) > quietMessages || o.bytes > quietBytes || o.unique > 0) {
 		o.changed.Wait()
 	}
 }
@@ -170,6 +174,9 @@ func (o *Outbox) post(p parcel) error {
 	default:
 		o.queue = append(o.queue, p)
 		o.bytes += len(p.packet)
+		if p.unique {
+			o.unique++
+		}
 		o.changed.Broadcast()
 	}
 	o.mu.Unlock()
@@ -228,6 +235,12 @@ func (o *Outbox) run() {
 		}
 		if err := o.deliverSafely(p); err != nil {
 			o.end(err)
+		}
+		if p.unique {
+			o.mu.Lock()
+			o.unique--
+			o.changed.Broadcast()
+			o.mu.Unlock()
 		}
 	}
 }

@@ -248,7 +248,7 @@ func (s *session) answerFunc(id uint64, most load, build func() (*controlpb.Serv
 		}
 		msg.RequestId = id
 		return msg, fds, err
-	}), most) // an outbox that has ended has nobody to tell
+	}), most, most.descriptors > 0) // an outbox that has ended has nobody to tell
 }
 
 // What an answer of an operator's request and one with descriptors take at most.
