@@ -48,6 +48,9 @@ func TestClientsAreShownWithWhatTheyHave(t *testing.T) {
 	require.Equal(t, clientJSON{
 		ID: row.ID, Name: "map\x1b 1", Process: processJSON{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
 		Connected: row.Connected, IdleSec: row.IdleSec, Greeted: true, Partitions: 1, Gates: 1, Inputs: 1,
+		// Whatever is just being sent.
+		UnsentMessages: row.UnsentMessages, UnsentBytes: row.UnsentBytes,
+		DescriptorsUnderWay: row.DescriptorsUnderWay, BytesUnderWay: row.BytesUnderWay,
 	}, *row)
 	require.NotNil(t, clientNamed(t, d, "shuffled"), "the command itself")
 	text := operate(t, d, "clients")
