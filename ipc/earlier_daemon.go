@@ -20,6 +20,10 @@ import (
 // earlierScanTime bounds a look at all processes of the host.
 const earlierScanTime = 2 * time.Second
 
+// earlierRounds is after how many rounds of the sweeper all processes are looked at
+// again while none is known to hold anything.
+const earlierRounds = 30
+
 // An earlierDaemon knows what memory is still held of daemons that ran under this
 // one's instance name before: when a daemon dies, its workers go on with what they
 // share, and the kernel keeps that until they let go of it. It is found by the
@@ -29,6 +33,7 @@ const earlierScanTime = 2 * time.Second
 // says it.
 type earlierDaemon struct {
 	server *Server
+	rounds int    // of the sweeper, since all processes were looked at
 	boot   string // of this daemon, as its objects are named
 	tag    string // what the names of the instance's objects end with, before the boot
 
@@ -82,11 +87,13 @@ func (e *earlierDaemon) lookAgain() {
 	if bytes == 0 {
 		return
 	}
+	e.rounds++
 	if len(holders) > 0 {
 		e.scan(holders)
 	}
-	if now, _ := e.held(); len(holders) == 0 || now == 0 {
+	if now, _ := e.held(); now == 0 || len(holders) == 0 && e.rounds >= earlierRounds {
 		e.scan(nil) // their children may have it
+		e.rounds = 0
 	}
 	if now, _ := e.held(); now == 0 {
 		e.server.log.Info("the memory of the earlier daemon is given back")
