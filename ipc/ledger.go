@@ -125,14 +125,14 @@ func (l *limit) check(uid uint32, own, total, more int64, privileged bool) error
 	kept, little := l.shared/keptPart, l.shared/littlePart
 	switch {
 	case l.most > 0 && more > l.most-total:
-		return fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d: raise it or give some back: %w",
-			l.name, total, own, uid, more, l.most, shuffle.ErrQuotaExceeded)
+		return atLimit(l.name, fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d: raise it or give some back: %w",
+			l.name, total, own, uid, more, l.most, shuffle.ErrQuotaExceeded))
 	case l.perUID > 0 && more > l.perUID-own:
-		return fmt.Errorf("limit %s of the daemon: %d in use by uid %d and %d more, limit %d: raise it or give some back: %w",
-			l.perUIDName, own, uid, more, l.perUID, shuffle.ErrQuotaExceeded)
+		return atLimit(l.perUIDName, fmt.Errorf("limit %s of the daemon: %d in use by uid %d and %d more, limit %d: raise it or give some back: %w",
+			l.perUIDName, own, uid, more, l.perUID, shuffle.ErrQuotaExceeded))
 	case !privileged && kept > 0 && more > l.shared-kept-total && more > little-own:
-		return fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d, of which the last %d are kept for users with less than %d: raise it or give some back: %w",
-			l.name, total, own, uid, more, l.shared, kept, little, shuffle.ErrQuotaExceeded)
+		return atLimit(l.name, fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d, of which the last %d are kept for users with less than %d: raise it or give some back: %w",
+			l.name, total, own, uid, more, l.shared, kept, little, shuffle.ErrQuotaExceeded))
 	}
 	return nil
 }

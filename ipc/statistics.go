@@ -54,6 +54,9 @@ type Snapshot struct {
 	// Rejects counts what clients were refused, by reason, such as
 	// "quota_exceeded"; see RejectReasons.
 	Rejects map[string]uint64
+	// LimitRejects counts those of them that were because of a limit, by its name;
+	// see LimitNames.
+	LimitRejects map[string]uint64
 }
 
 // MemoryUse divides the memory of the budget, in bytes: all but LeftBehindObjects add
@@ -109,13 +112,14 @@ func (t *Totals) add(s regionStats) {
 
 // statistics are the counters of a server that outlive what they count.
 type statistics struct {
-	mu          sync.Mutex
-	totals      Totals // of what has ended
-	reported    Totals // by the last snapshot
-	rejects     map[string]uint64
-	audit       auditThrottle
-	lastWarning time.Time // of commitFailed
-	lastRefusal time.Time // of refused
+	mu           sync.Mutex
+	totals       Totals // of what has ended
+	reported     Totals // by the last snapshot
+	rejects      map[string]uint64
+	limitRejects map[string]uint64
+	audit        auditThrottle
+	lastWarning  time.Time // of commitFailed
+	lastRefusal  time.Time // of refused
 }
 
 func (s *statistics) partitionCreated() {
@@ -203,7 +207,7 @@ func RejectReasons() []string {
 
 // reject counts what a client was refused.
 func (s *statistics) reject(err error) {
-	name := "other"
+	name, limit := "other", limitOf(err)
 	for _, row := range rejectReasons {
 		if row.sentinel != nil && errors.Is(err, row.sentinel) {
 			name = row.name
@@ -213,9 +217,12 @@ func (s *statistics) reject(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rejects == nil {
-		s.rejects = make(map[string]uint64)
+		s.rejects, s.limitRejects = make(map[string]uint64), make(map[string]uint64)
 	}
 	s.rejects[name]++
+	if limit != "" {
+		s.limitRejects[limit]++
+	}
 }
 
 // Snapshot looks at everything. It reads the words that producers and consumers
@@ -231,6 +238,7 @@ func (s *Server) Snapshot() Snapshot {
 	s.statistics.mu.Lock()
 	snapshot.Totals = s.statistics.totals
 	snapshot.Rejects = maps.Clone(s.statistics.rejects)
+	snapshot.LimitRejects = maps.Clone(s.statistics.limitRejects)
 	s.statistics.mu.Unlock()
 	held, left := s.books.stats()
 	snapshot.Totals.UngrantedBytes = held.taken

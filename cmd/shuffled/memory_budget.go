@@ -144,6 +144,19 @@ func limitGoMemory(heap int64) {
 	}
 }
 
+// leavesLittle reports whether partitions may take all but an eighth of the main
+// memory, or of the cgroup's: workers, which may be in the same one, live on the rest.
+func (b *memoryBudget) leavesLittle(memory int64) (whole, left int64, little bool) {
+	whole = math.MaxInt64
+	for _, n := range []int64{b.ram, b.limit} {
+		if n > 0 {
+			whole = min(whole, n)
+		}
+	}
+	left = max(whole-memory, 0)
+	return whole, left, whole < math.MaxInt64 && left < whole/8
+}
+
 // check refuses a -memory that could never be given out in full. A grant beyond
 // the limit would not fail: the kernel would kill the daemon.
 func (b *memoryBudget) check(memory, control, heap int64) error {

@@ -119,6 +119,7 @@ var (
 	descWakeUps     = describe("shuffled_wakeups_total", "How often a producer or a consumer slept and was woken.", "side")
 	descCommit      = describe("shuffled_commit_failures_total", "Grants of segments for which the kernel had no memory.")
 	descRejects     = describe("shuffled_admission_rejects_total", "What clients asked for and were refused.", "reason")
+	descAtLimit     = describe("shuffled_limit_rejects_total", "What clients asked for and were refused because of a limit, by the name of the limit; see shuffled_limit.", "limit")
 	descFailed      = describe("shuffled_inputs_failed_total", "Inputs of gates that ended without end-of-partition, by what became of the partition.", "reason")
 	descProtocol    = describe("shuffled_protocol_errors_total", "Messages that the protocol does not allow; each ended its client's connection.")
 )
@@ -139,7 +140,7 @@ func (c snapshotCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descBacked, descHuge, descTaken, descLeft, descLimit,
 		descConnections, descGates, descDraining, descCreated, descBytes,
-		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descFailed, descProtocol, descHeap, descPutOff,
+		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descAtLimit, descFailed, descProtocol, descHeap, descPutOff,
 	} {
 		descs <- d
 	}
@@ -203,6 +204,9 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	counter(descWakeUps, float64(s.Totals.ConsumerWakeUps), "consumer")
 	counter(descCommit, float64(s.Totals.CommitFailures))
 	counter(descTaken, float64(s.Totals.UngrantedBytes))
+	for _, limit := range ipc.LimitNames() {
+		counter(descAtLimit, float64(s.LimitRejects[limit]), limit)
+	}
 	for _, reason := range ipc.RejectReasons() {
 		n := float64(s.Rejects[reason])
 		switch {

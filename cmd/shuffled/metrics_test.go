@@ -243,6 +243,7 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 		_ = p.Close() // end may have closed it
 		return id
 	}
+	atLimit := func(limit string) string { return `shuffled_limit_rejects_total{limit="` + limit + `"}` }
 	taken := shuffle.NewPartitionID()
 	require.NoError(t, create(shuffle.PartitionSpec{ID: taken, Subpartitions: 1}))
 
@@ -257,6 +258,11 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 			_, err := c.OpenGate(testContext(t), reader.GateSpec{Inputs: make3Inputs()})
 			return err
 		}},
+		{atLimit("max-inputs-per-gate"), shuffle.ErrQuotaExceeded, func() error {
+			_, err := c.OpenGate(testContext(t), reader.GateSpec{Inputs: make3Inputs()})
+			return err
+		}},
+		{atLimit("memory"), shuffle.ErrInsufficientBuffers, func() error { return create(shuffle.PartitionSpec{Subpartitions: 100}) }},
 		{failed("partition_not_found"), shuffle.ErrPartitionNotFound, func() error { return next(shuffle.NewPartitionID(), time.Millisecond) }},
 		{failed("partition_failed"), shuffle.ErrPartitionFailed, func() error {
 			return next(ended(func(p *shuffle.ResultPartition) error { return p.Fail(testContext(t), errors.New("cause")) }), time.Hour)
@@ -363,6 +369,14 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	require.NotContains(t, names, "shuffled_memory_limit_bytes", "what is not known is absent")
 	for _, name := range []string{"shuffled_degraded", "shuffled_attach_seconds", "shuffled_admission_rejects_total"} {
 		require.Contains(t, names, name)
+	}
+	for _, f := range families {
+		if f.GetName() != "shuffled_limit" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			require.Contains(t, ipc.LimitNames(), m.GetLabel()[0].GetValue(), "limits are called the same in both metrics")
+		}
 	}
 	for reason := range maps.Keys(inputReasons) {
 		require.True(t, slices.Contains(ipc.RejectReasons(), reason), reason)

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/units"
 	"shuffled/ipc"
 	"shuffled/shuffle"
 )
@@ -128,36 +127,6 @@ func (o *serveOptions) socketGID() (int, error) {
 		return int(o.allowedGIDs[0]), nil
 	}
 	return -1, nil
-}
-
-func (d *daemon) logStart(descriptors uint64, degradations []degradation) {
-	o := d.options
-	attrs := []any{
-		"version", programVersion(), "pid", os.Getpid(), "socket", o.socket,
-		"memory", units.FormatSize(o.memory), "segment_size", units.FormatSize(o.segmentSize), "segments", o.memory / o.segmentSize,
-		"max_control_memory", units.ShortSize(o.config().Limits.ControlMemory), "max_heap_memory", units.ShortSize(o.config().Limits.HeapMemory), "isolation", o.isolation, "huge_pages", o.hugePages, "descriptors", descriptors,
-		"charged_cgroup", o.budget.cgroup, "cgroup_limit", d.limitText(),
-		"machine_memory", units.ShortSize(o.budget.ram),
-	}
-	if d.admin != nil {
-		attrs = append(attrs, "metrics_address", d.admin.address().String())
-	}
-	d.log.Info("shuffled starts", attrs...)
-	for _, g := range degradations {
-		if g.active {
-			d.log.Warn("degraded", "reason", g.reason, "detail", g.detail)
-		}
-	}
-	if d.admin != nil && !isLoopback(d.admin.address()) {
-		d.log.Warn("metrics can be read from other hosts", "metrics_address", d.admin.address().String(), "pprof", o.pprof)
-	}
-}
-
-func (d *daemon) limitText() string {
-	if d.options.budget.limit == 0 {
-		return "none"
-	}
-	return units.ShortSize(d.options.budget.limit)
 }
 
 // run serves until a signal, and drains.

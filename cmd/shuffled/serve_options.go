@@ -188,9 +188,32 @@ func (o *serveOptions) check() error {
 	case segments > most:
 		return usagef("-memory %s holds %d segments of -segment-size %s, want at most %d: use larger segments",
 			units.FormatSize(o.memory), segments, units.FormatSize(o.segmentSize), most)
+	case o.floatingTarget > o.memory:
+		return usagef("-floating-target %s is more than -memory %s", units.FormatSize(o.floatingTarget), units.FormatSize(o.memory))
+	case o.limits.maxMemoryPerUID > 0 && o.limits.maxMemoryPerUID < 2*o.segmentSize:
+		return usagef("-max-memory-per-uid %s holds no partition, want at least two segments of -segment-size %s",
+			units.FormatSize(o.limits.maxMemoryPerUID), units.FormatSize(o.segmentSize))
+	case o.limits.maxControlMemory > 0 && o.limits.maxControlMemory < leastControlMemory:
+		return usagef("-max-control-memory %s holds no queues, want 0 for the default or at least %s",
+			units.FormatSize(o.limits.maxControlMemory), units.FormatSize(leastControlMemory))
+	}
+	for _, limit := range []struct {
+		name          string
+		perUID, total int
+	}{
+		{"-max-connections", o.limits.maxConnectionsPerUID, o.limits.maxConnections},
+		{"-max-partitions", o.limits.maxPartitionsPerUID, o.limits.maxPartitions},
+		{"-max-gates", o.limits.maxGatesPerUID, o.limits.maxGates},
+	} {
+		if limit.perUID > limit.total {
+			return usagef("%s-per-uid %d is more than %s %d", limit.name, limit.perUID, limit.name, limit.total)
+		}
 	}
 	return nil
 }
+
+// leastControlMemory holds the queues of a small partition and a gate.
+const leastControlMemory = 64 * units.KiB
 
 func helpServe(w io.Writer) {
 	fmt.Fprint(w, `Usage: shuffled serve [flags]
