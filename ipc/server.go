@@ -143,7 +143,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 			s.accept(socket)
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return nil
-		case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED):
+		case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED) ||
+			errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOBUFS):
 			s.throttle.Warn(s.log, "accept", "error", err)
 			s.statistics.reject(fmt.Errorf("%w: %w", shuffle.ErrQuotaExceeded, err))
 			select {
