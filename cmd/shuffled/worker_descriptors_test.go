@@ -45,13 +45,16 @@ func countBuffers(t *testing.T, gate *reader.InputGate) (data int) {
 	}
 }
 
-// untilRefused opens something until it is refused: what tests before have left to
-// close may free a number meanwhile.
-func untilRefused(t *testing.T, open func() (io.Closer, error)) (err error) {
+// untilRefused opens something with so many free descriptors until it is refused: what
+// was left to close may free a number for good between the count and the opening.
+func untilRefused(t *testing.T, free uint64, open func() (io.Closer, error)) (err error) {
 	t.Helper()
 	for range 100 {
 		var opened io.Closer
-		if opened, err = open(); err != nil {
+		restore := leaveDescriptors(t, free)
+		opened, err = open()
+		restore()
+		if err != nil {
 			return err
 		}
 		require.NoError(t, opened.Close())
@@ -70,14 +73,12 @@ func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 	defer gate.Close()
 
 	for free := range uint64(2) { // a region and its doorbell need two
-		restore := leaveDescriptors(t, free)
-		createErr := untilRefused(t, func() (io.Closer, error) {
+		createErr := untilRefused(t, free, func() (io.Closer, error) {
 			return c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 		})
-		gateErr := untilRefused(t, func() (io.Closer, error) {
+		gateErr := untilRefused(t, free, func() (io.Closer, error) {
 			return c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
 		})
-		restore()
 		for _, err := range []error{createErr, gateErr} {
 			require.ErrorIs(t, err, unix.EMFILE)
 			require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
