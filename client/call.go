@@ -49,6 +49,10 @@ func (p *call) settled() {
 // comes as one. o may be nil.
 func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outcome) (reply, error) {
 	p := &call{answer: make(chan reply, 1), outcome: o}
+	if ctx == nil {
+		p.settled()
+		return reply{}, fmt.Errorf("call the daemon without a context: %w", shuffle.ErrInvalidArgument)
+	}
 	if err := ctxerr.Of(ctx); err != nil {
 		p.settled()
 		return reply{}, err

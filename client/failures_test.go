@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"testing"
@@ -282,4 +283,15 @@ func TestAttachedPairGoesOnWithoutTheDaemon(t *testing.T) {
 	require.NoError(t, p.EmitRecord(testContext(t), framed("after"), 0))
 	require.ErrorIs(t, p.Finish(testContext(t)), shuffle.ErrDaemonLost)
 	require.Equal(t, []string{"after"}, readAll(t, gate)[0])
+}
+
+func TestCallsWithoutAContextAreRefused(t *testing.T) {
+	c := startDaemon(t, testConfig()).dial(t)
+	var none context.Context
+	_, err := c.OpenGate(none, gateOf(shuffle.NewPartitionID(), 0))
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	_, err = c.CreatePartition(none, spec(1))
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	_, err = c.Inspect(none, shuffle.NewPartitionID())
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 }
