@@ -349,6 +349,30 @@ func TestUserIsToldThatTheProducerWaitsForWhatItKeeps(t *testing.T) {
 	})
 }
 
+// What was released before a kept buffer is less than the writer asked for, and enough.
+func TestWriterGoesOnWithWhatWasReleasedBeforeAKeptBuffer(t *testing.T) {
+	shuffle.SleepLong(t)
+	s := newStream(t, linktest.Heap, 16, 16)
+	for range 16 {
+		s.write(16)
+	}
+	written := make(chan error)
+	go func() { written <- s.p.EmitRecord(context.Background(), make([]byte, 16), 0) }()
+	require.Eventually(t, s.IsParked, wait, tick)
+	for range 4 {
+		require.Equal(t, 16, s.poll().size)
+	}
+	kept := hold(t, s.c.SubpartitionView)
+	for range 11 {
+		require.Equal(t, 16, s.poll().size)
+	}
+	require.True(t, s.IsParked(), "it was not rung")
+	require.NoError(t, s.c.CheckStuck(time.Now()))
+	require.NoError(t, <-written)
+	require.Equal(t, 16, s.poll().size)
+	require.NoError(t, kept.Release())
+}
+
 // A producer may finish nothing but empty buffers: each poll passes over some.
 func TestPollPassesOverABoundedNumberOfEmptyBuffers(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 200, SegmentSize: 16})
