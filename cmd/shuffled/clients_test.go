@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -43,8 +44,11 @@ func TestClientsAreShownWithWhatTheyHave(t *testing.T) {
 	defer p.Close()
 	gate := oneInput(t, c, id)
 	defer gate.Close()
-	row := clientNamed(t, d, "map\x1b 1")
-	require.NotNil(t, row)
+	var row *clientJSON
+	require.Eventually(t, func() bool { // what it is told of the gate is sent
+		row = clientNamed(t, d, "map\x1b 1")
+		return row != nil && row.UnsentMessages == 0
+	}, daemontest.Patience, time.Millisecond)
 	require.Equal(t, clientJSON{
 		ID: row.ID, Name: "map\x1b 1", Process: processJSON{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
 		Connected: row.Connected, IdleSec: row.IdleSec, Greeted: true, Partitions: 1, Gates: 1, Inputs: 1,
