@@ -47,6 +47,7 @@ func touch(region *memseg.Region, from int64, write bool) (sum byte) {
 	for i := int(from); i < region.Size(); i += minSegmentSize {
 		if write {
 			region.Bytes()[i] = 1
+			continue // a look at it might bring back what was taken away meanwhile
 		}
 		sum += region.Bytes()[i]
 	}

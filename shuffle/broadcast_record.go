@@ -112,6 +112,7 @@ func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error
 				return memseg.ErrQueueFull
 			}
 			if !s.hasRoom() {
+				lack = shortage{of: queueShortage, subpartition: s.index}
 				return memseg.ErrQueueFull
 			}
 		}

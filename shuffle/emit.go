@@ -273,6 +273,7 @@ func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition
 			return memseg.ErrQueueFull
 		}
 		if !s.queue.HasRoom() {
+			lack.of = queueShortage
 			return memseg.ErrQueueFull
 		}
 		segment, err := p.takeSegment(&s.builder, s.index, 1)

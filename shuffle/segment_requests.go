@@ -52,7 +52,7 @@ func (p *ResultPartition) whenRoom(ctx context.Context, lack *shortage, try func
 		return p.checkContext(ctx)
 	}
 	defer p.backPressured.Stop()
-	tooClose := lack.of == segmentShortage && p.letConsumerGoAhead(ctx)
+	tooClose := (lack.of == segmentShortage || lack.of == queueShortage) && p.letConsumerGoAhead(ctx)
 	if !tooClose {
 		p.reclaim()
 		if err = try(); !errors.Is(err, memseg.ErrQueueFull) {

@@ -401,6 +401,40 @@ func readWithThresholds(t *testing.T, c *linktest.Consumer, random *rand.Rand, b
 	}
 }
 
+// With many subpartitions the queues are short. One that is full holds up who writes to
+// it, and never the end.
+func TestFullQueueHoldsUpItsSubpartitionAlone(t *testing.T) {
+	const subpartitions, elements = 600, 15
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		shuffle.SleepLong(t)
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: subpartitions, Segments: 700, SegmentSize: 16})
+		p := link.Partition
+		for range elements {
+			emit(t, p, 16, 7)
+		}
+		err := p.EmitRecord(canceled(), make([]byte, 16), 7)
+		require.ErrorIs(t, err, context.Canceled)
+		emit(t, p, 16, 8)
+		view := link.View(7)
+		blocked := make(chan error, 1)
+		go func() { blocked <- p.EmitRecord(context.Background(), make([]byte, 16), 7) }()
+		require.Eventually(t, link.IsParked, wait, tick)
+		for range elements / 2 {
+			poll(t, view)
+		}
+		require.NoError(t, woken(t, blocked))
+		for range elements/2 - 1 {
+			emit(t, p, 16, 7)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		err = p.BroadcastRecord(ctx, make([]byte, 16))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, fmt.Sprintf("room in the queue of subpartition 7, which has the %d elements", elements))
+		require.NoError(t, p.Finish(context.Background()), "the end never waits")
+	})
+}
+
 func TestSegmentsAreReusedFirstInFirstOut(t *testing.T) {
 	s := newStream(t, linktest.Heap, 4, 16)
 	var segments []int

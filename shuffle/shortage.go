@@ -12,6 +12,7 @@ type lacking uint8
 
 const (
 	segmentShortage lacking = iota
+	queueShortage           // the subpartition's queue has as many elements as it holds
 	quotaShortage           // the subpartition has as many buffers as it may
 	eventShortage           // the subpartition's event slots are taken
 )
@@ -26,6 +27,10 @@ func (l *shortage) describe(p *ResultPartition) string {
 		where = fmt.Sprintf("subpartition %d", l.subpartition)
 	}
 	switch l.of {
+	case queueShortage:
+		s := p.subpartitions[l.subpartition]
+		return fmt.Sprintf("wait for room in the queue of subpartition %d, which has the %d elements that it can hold with %d subpartitions, %s",
+			l.subpartition, s.QueuedBuffers(), len(p.subpartitions), s.whyUnread())
 	case quotaShortage:
 		s := p.subpartitions[l.subpartition]
 		return fmt.Sprintf("wait for subpartition %d, which has the %d buffers that MaxBuffersPerChannel allows, %s",
