@@ -1,8 +1,11 @@
 package client
 
 import (
+	"runtime/debug"
+
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
+	"shuffled/memseg"
 	"shuffled/shuffle"
 )
 
@@ -10,6 +13,14 @@ import (
 // One that is closed meanwhile does not hear of it.
 func (c *Client) notified(a *arrival) {
 	defer a.drop()
+	if err := c.passOn(a); err != nil {
+		c.log.Error("memory of a partition or gate is gone", "error", err) // who uses it will meet the fault too
+	}
+}
+
+// passOn touches memory that is shared with others.
+func (c *Client) passOn(a *arrival) (err error) {
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "pass on a notification", &err)
 	switch body := a.msg.GetBody().(type) {
 	case *controlpb.ServerMessage_PoolResized:
 		if r := c.partition(body.PoolResized.GetEpoch()); r != nil {
@@ -42,6 +53,7 @@ func (c *Client) notified(a *arrival) {
 	default:
 		c.log.Warn("the daemon sent a notification that this version does not know")
 	}
+	return nil
 }
 
 func (c *Client) partition(epoch uint64) *remotePartition {

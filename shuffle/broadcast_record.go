@@ -25,7 +25,7 @@ func (p *ResultPartition) BroadcastRecordParts(ctx context.Context, first, secon
 	}
 	defer p.endWrite(&err)
 	size := len(first) + len(second)
-	if err := p.prepareWrite(size, true); err != nil {
+	if err := p.checkWrite(size); err != nil {
 		return err
 	}
 	if p.broadcastOpen && size <= p.broadcast.WritableBytes() {
@@ -44,6 +44,7 @@ func (p *ResultPartition) broadcastLong(ctx context.Context, first, second []byt
 	if err := p.checkContext(ctx); err != nil {
 		return err
 	}
+	p.setBroadcastMode(true)
 	size := len(first) + len(second)
 	if p.broadcastOpen && (p.isBetterWhole(size, p.broadcast.WritableBytes()) || p.someAtQuota()) {
 		p.finishShared()

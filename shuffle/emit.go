@@ -55,9 +55,10 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 		return err
 	}
 	size := len(first) + len(second)
-	if err := p.prepareWrite(size, false); err != nil {
+	if err := p.checkWrite(size); err != nil {
 		return err
 	}
+	p.setBroadcastMode(false)
 	s := p.subpartitions[subpartition]
 	startNew := !s.open
 	if s.open && size > s.builder.WritableBytes() {
@@ -128,14 +129,6 @@ func (p *ResultPartition) checkSubpartition(subpartition int) error {
 	if subpartition < 0 || subpartition >= len(p.subpartitions) {
 		return fmt.Errorf("partition %s: subpartition %d of %d: %w", p.label(), subpartition, len(p.subpartitions), ErrInvalidArgument)
 	}
-	return nil
-}
-
-func (p *ResultPartition) prepareWrite(framed int, broadcast bool) error {
-	if err := p.checkWrite(framed); err != nil {
-		return err
-	}
-	p.setBroadcastMode(broadcast)
 	return nil
 }
 

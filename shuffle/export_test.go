@@ -2,6 +2,7 @@ package shuffle
 
 import (
 	"testing"
+	"time"
 
 	"shuffled/memseg"
 )
@@ -24,3 +25,11 @@ func SleepLong(t testing.TB) {
 
 // MaxWait is the bound of a writer's sleep that the documentation names.
 var MaxWait = maxWait
+
+// SetDaemonLostGrace sets how long the writers of a test wait without their daemon
+// when nothing moves.
+func SetDaemonLostGrace(t testing.TB, d time.Duration) {
+	before := daemonLostGrace
+	daemonLostGrace = d
+	t.Cleanup(func() { daemonLostGrace = before })
+}

@@ -77,6 +77,9 @@ func (p *ResultPartition) awaitEndRead(ctx context.Context, lost error) error {
 	for {
 		rings := p.bell.Rings()
 		unread, behind := p.endUnread()
+		if err := p.ended.Load(); err != nil {
+			return fmt.Errorf("%w: %w", *err, lost)
+		}
 		if unread == 0 {
 			return nil
 		}

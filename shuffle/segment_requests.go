@@ -136,7 +136,7 @@ var cacheSize = cpucache.SecondLevel()
 
 // daemonLostGrace is how long a wait may find nothing once nobody watches the
 // consumers.
-const daemonLostGrace = 500 * time.Millisecond
+var daemonLostGrace = 500 * time.Millisecond
 
 // maxWait bounds a sleep: the doorbell is a hint.
 var maxWait = time.Second

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"shuffled/memseg"
 	"shuffled/pool"
@@ -54,6 +55,7 @@ type Link struct {
 	objects  *objects
 	region   object
 	doorbell object
+	mapped   *memseg.Region // the partition's own
 }
 
 // A Host records what the partition tells its host, and unmaps the partition
@@ -62,12 +64,20 @@ type Host struct {
 	mu                         sync.Mutex
 	Finished, Released, Closed int // calls
 	Cause                      string
+	// Answer is what the partition is told when it finishes, nil for yes.
+	Answer func(ctx context.Context) error
 
 	unmap []func()
 }
 
-// FinishPartition records the call.
-func (h *Host) FinishPartition(context.Context) error { return h.record(func() { h.Finished++ }) }
+// FinishPartition records the call and answers it.
+func (h *Host) FinishPartition(ctx context.Context) error {
+	_ = h.record(func() { h.Finished++ })
+	if h.Answer != nil {
+		return h.Answer(ctx)
+	}
+	return nil
+}
 
 // FailPartition records the call.
 func (h *Host) FailPartition(_ context.Context, cause string) error {
@@ -122,6 +132,7 @@ func New(t TB, config Config) *Link {
 	region, unmapRegion := link.objects.use(link.region, memseg.ReadWrite)
 	doorbell, unmapDoorbell := link.objects.use(link.doorbell, memseg.ReadWrite)
 	link.Host.unmap = []func(){unmapRegion, unmapDoorbell}
+	link.mapped = region
 	spec := shuffle.PartitionSpec{ID: id, Type: config.Type, Subpartitions: config.Subpartitions, OnConsumerLost: config.OnLost, MaxBuffersPerChannel: config.Quota}
 	link.Partition, err = shuffle.NewResultPartition(spec, region, l, doorbell, segments, link.Host)
 	require.NoError(t, err)
@@ -205,6 +216,13 @@ func (l *Link) Rings() uint32 {
 	bell, err := memseg.NewDoorbell(l.objects.pin(l.doorbell), l.Layout.Subpartitions)
 	require.NoError(l.t, err)
 	return bell.Rings()
+}
+
+// LoseMemory makes every access of the partition to its region a fault. The link is
+// one of Mapped memory.
+func (l *Link) LoseMemory() {
+	l.t.Helper()
+	require.NoError(l.t, unix.Mprotect(l.mapped.Bytes(), unix.PROT_NONE))
 }
 
 // Region returns the partition's memory, for a producer that misbehaves. It

@@ -199,6 +199,9 @@ func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
 			require.Contains(t, end, shuffle.ErrDaemonLost.Error(), w.name)
 		}
 	}
+	if writing.last.Outcome.Error == "" {
+		require.Empty(t, reading.last.Outcome.Error, "both sides come to one answer")
+	}
 	if reading.last.Outcome.Error == "" {
 		require.Equal(t, []string{endOfPartition}, result.Ends)
 		require.Equal(t, plan.Records, result.Records[0])
