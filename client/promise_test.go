@@ -15,20 +15,34 @@ import (
 // withTidyPause has the client look for idle partitions at another pace.
 func withTidyPause(pause time.Duration) Option { return func(o *options) { o.tidyPause = pause } }
 
-// fill writes to a partition until it has to wait, without a waiting writer left
-// behind.
-func fill(t *testing.T, p *shuffle.ResultPartition) {
+// fill writes to a partition until there is nothing more for it to write to, without a
+// waiting writer left behind.
+func fill(t *testing.T, d *testDaemon, p *shuffle.ResultPartition) {
 	t.Helper()
 	record := framed(string(make([]byte, 1000)))
-	for {
-		ctx, cancel := context.WithTimeout(testContext(t), 20*time.Millisecond)
-		err := p.EmitRecord(ctx, record, 0)
-		cancel()
-		if err != nil {
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			return
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if err := p.EmitRecord(ctx, record, 0); err != nil {
+				ended <- err
+				return
+			}
 		}
-	}
+	}()
+	require.Eventually(t, func() bool {
+		s := d.Snapshot()
+		for _, row := range s.Partitions {
+			if row.ID == p.ID() {
+				isUsedUp := row.BuffersOut == uint64(row.SegmentsHeld)
+				return isUsedUp && (row.SegmentsHeld == row.PoolMax || s.Pool.Available == s.Pool.Reserved)
+			}
+		}
+		return false
+	}, patience, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
 // Whoever is admitted can write at once what it has required, whatever others hold;
@@ -68,7 +82,7 @@ func TestPartitionIsAdmittedOnlyIfItCanWrite(t *testing.T) {
 				for sub := range s.Subpartitions {
 					require.NoError(t, p.EmitRecord(testContext(t), framed("a first record"), sub), "partition %d", len(filled))
 				}
-				fill(t, p)
+				fill(t, d, p)
 				filled = append(filled, p)
 			}
 			require.Less(t, len(filled), row.partitions, "the last ones are refused")
@@ -96,7 +110,7 @@ func TestCreationWaitsUntilAConsumerHasReadWhatIsInTheWay(t *testing.T) {
 	producer, consumer := d.dial(t, withTidyPause(time.Millisecond)), d.dial(t)
 	s := shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined, Subpartitions: 1}
 	full := create(t, producer, s)
-	fill(t, full)
+	fill(t, d, full)
 	created := make(chan error, 1)
 	var second *shuffle.ResultPartition
 	go func() {
@@ -141,7 +155,7 @@ func TestCreationThatIsGivenUpWhileItWaitsLeavesNothing(t *testing.T) {
 	d := startDaemon(t, config)
 	c := d.dial(t)
 	full := create(t, c, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined, Subpartitions: 1})
-	fill(t, full)
+	fill(t, d, full)
 	s := spec(1)
 	ctx, cancel := context.WithCancel(testContext(t))
 	created := make(chan error, 1)

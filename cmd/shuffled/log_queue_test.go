@@ -45,10 +45,13 @@ func TestLogQueueDropsAndCountsWhatNobodyReads(t *testing.T) {
 
 	go queue.close()
 	decoder := json.NewDecoder(bufio.NewReader(r))
-	for i := range lines - int(dropped) {
+	last := -1
+	for range lines - int(dropped) {
 		var line struct{ I int }
 		require.NoError(t, decoder.Decode(&line))
-		require.Equal(t, i, line.I, "what was taken is written in order")
+		// Not the next in any case: where a line found no room, a shorter one may.
+		require.Greater(t, line.I, last, "what was taken is written in order")
+		last = line.I
 	}
 	var notice struct {
 		Level, Msg string
