@@ -3,6 +3,7 @@ package ipc
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -142,6 +143,86 @@ func TestConnectionCountsUntilItsClientHasReceivedEverything(t *testing.T) {
 	<-c.served
 	require.Zero(t, s.Snapshot().Connections)
 	require.Equal(t, load{}, s.underWay())
+}
+
+func TestConnectionCountsUntilItsClientHasReceivedWhyItEnded(t *testing.T) {
+	s := startServer(t, serverConfig())
+	c := s.connect()
+	require.NoError(t, c.Send(listMessage())) // without a hello
+	require.Eventually(t, func() bool { return c.unreadPackets() }, testPatience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.sessions) == 0
+	}, testPatience, time.Millisecond)
+	require.Equal(t, 1, s.Snapshot().Connections)
+	require.NotNil(t, c.next().GetError())
+	<-c.served
+	require.Zero(t, s.Snapshot().Connections)
+}
+
+// unreadPackets reports whether something has come that was not received.
+func (c *rawClient) unreadPackets() (some bool) {
+	_ = c.raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(poll, 0)
+		some = err == nil && n > 0
+	})
+	return some
+}
+
+func TestRefusalsThatNobodyReadsAreFew(t *testing.T) {
+	s := startServer(t, serverConfig())
+	refuse := func(uid uint32) (client *Conn, refused chan struct{}) {
+		ours, theirs, err := Pair()
+		require.NoError(t, err)
+		session := s.newSession(theirs, shuffle.Principal{UID: uid})
+		refused = make(chan struct{})
+		go func() {
+			defer close(refused)
+			session.refuse(shuffle.ErrPermission, func() {})
+		}()
+		return ours, refused
+	}
+	const flooder, another = 2001, 2002
+	kept := make(map[*Conn]chan struct{})
+	for range 3 * mostRefusalsPerUID {
+		client, refused := refuse(flooder)
+		kept[client] = refused
+	}
+	require.Eventually(t, func() bool {
+		ended := 0
+		for _, refused := range kept {
+			select {
+			case <-refused:
+				ended++
+			default:
+			}
+		}
+		return ended == len(kept)-mostRefusalsPerUID
+	}, testPatience, time.Millisecond)
+
+	client, refused := refuse(another)
+	msg := &controlpb.ServerMessage{}
+	_, err := client.Receive(msg)
+	require.NoError(t, err)
+	require.ErrorIs(t, DecodeError(msg.GetError()), shuffle.ErrPermission, "another user is told")
+	<-refused
+	require.NoError(t, client.Close())
+
+	told := 0
+	for client, refused := range kept {
+		if _, err := client.Receive(msg); err == nil {
+			told++
+		} else {
+			require.ErrorIs(t, err, io.EOF)
+		}
+		<-refused
+		require.NoError(t, client.Close())
+	}
+	require.Equal(t, mostRefusalsPerUID, told)
+	require.Zero(t, s.refusals.total)
+	require.Empty(t, s.refusals.perUID)
 }
 
 func TestShortageOfTheKernelDelaysASendAndEndsNothing(t *testing.T) {

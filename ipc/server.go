@@ -39,6 +39,8 @@ type Server struct {
 	ledger     *ledger
 	flights    *flights
 	operators  operatorReserve
+	refusals   refusals
+	arrivals   chan struct{} // has an element for each accepted client that may still be refused
 	sendDelays sendDelays
 	throttle   *throttle.Log
 	statistics statistics
@@ -101,7 +103,7 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 		flights: newFlights(config.Limits), throttle: throttle.New(config.Logger, time.Now),
 		memoryCalls: calls,
 		background:  cancel, stopping: ctx.Done(), sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
-		gates: make(map[uint64]*hostedGate), hugePagesWanted: make(chan struct{}, 1),
+		gates: make(map[uint64]*hostedGate), arrivals: make(chan struct{}, mostArrivals), hugePagesWanted: make(chan struct{}, 1),
 	}
 	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
 	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
@@ -174,9 +176,19 @@ func (s *Server) accept(socket net.Conn) {
 		_ = conn.Close()
 		return
 	}
+	// Those who are about to be refused have descriptors that nothing counts.
+	select {
+	case s.arrivals <- struct{}{}:
+	case <-s.stopping:
+	}
 	go func() {
 		defer s.done.Done()
-		s.serveConn(conn)
+		s.serveConn(conn, func() {
+			select {
+			case <-s.arrivals:
+			case <-s.stopping:
+			}
+		})
 	}()
 }
 
@@ -188,7 +200,7 @@ func (s *Server) ServeConn(conn *Conn) error {
 		return fmt.Errorf("serve connection: server %w", shuffle.ErrClosed)
 	}
 	defer s.done.Done()
-	s.serveConn(conn)
+	s.serveConn(conn, func() {})
 	return nil
 }
 

@@ -55,8 +55,11 @@ type session struct {
 	gone       bool                     // no partitions are added any more
 }
 
-// serveConn runs the session of a client to its end.
-func (s *Server) serveConn(conn *Conn) {
+// serveConn runs the session of a client to its end, and calls decided once it has a
+// session or is refused.
+func (s *Server) serveConn(conn *Conn, decided func()) {
+	decided = sync.OnceFunc(decided)
+	defer decided()
 	peer, err := conn.Peer()
 	if err != nil {
 		s.log.Warn("new client", "error", err)
@@ -64,24 +67,29 @@ func (s *Server) serveConn(conn *Conn) {
 		return
 	}
 	conn.RefuseDescriptors()
-	session := &session{
-		server: s, id: s.nextID.Add(1), conn: conn,
-		who:        shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID},
-		log:        s.log.With("uid", peer.UID, "pid", peer.PID),
-		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate), creations: make(map[uint64]*creation),
-		started: s.config.Now(),
-	}
-	session.flight = &flight{all: s.flights, uid: peer.UID, conn: conn}
-	session.outbox = newOutbox(conn, outboxLimit, session.flight, &s.sendDelays)
+	session := s.newSession(conn, shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID})
 	defer session.flight.end()
 	if err := session.admit(); err != nil {
-		session.refuse(err)
+		session.refuse(err, decided)
 		return
 	}
+	decided()
 	reason := session.run()
 	session.end(reason)
 	s.operators.leave(session)
 	s.ledger.release(session.who.UID, session.use)
+}
+
+// newSession returns the session of a client that is not admitted yet.
+func (s *Server) newSession(conn *Conn, who shuffle.Principal) *session {
+	session := &session{
+		server: s, id: s.nextID.Add(1), conn: conn, who: who, log: s.log.With("uid", who.UID, "pid", who.PID),
+		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate), creations: make(map[uint64]*creation),
+		started: s.config.Now(),
+	}
+	session.flight = &flight{all: s.flights, uid: who.UID, conn: conn}
+	session.outbox = newOutbox(conn, outboxLimit, session.flight, &s.sendDelays)
+	return session
 }
 
 // admit counts the session, or refuses the peer.
@@ -119,12 +127,20 @@ func (s *session) receive(msg *controlpb.ClientMessage) error {
 	return err
 }
 
-// refuse tells the client why it has no session. The message answers no request:
-// it is about the connection.
-func (s *session) refuse(err error) {
+// refuse tells the client why it has no session, as long as few have not read that.
+// The message answers no request: it is about the connection.
+func (s *session) refuse(err error, decided func()) {
 	s.server.statistics.reject(err)
-	s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
-	s.flushAndClose()
+	if s.server.refusals.enter(s.who.UID) {
+		s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
+		left := s.conn.linger()
+		s.flushAndClose()
+		defer s.server.refusals.leave(s.who.UID)
+		defer left.wait(s.server.stopping)
+	} else {
+		s.outbox.Close()
+	}
+	decided()
 	s.server.throttle.Warn(s.log, "client refused", "error", err)
 }
 

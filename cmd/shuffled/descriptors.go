@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"shuffled/ipc"
 )
 
 // raiseDescriptorLimit raises the soft limit of open files to the hard one and
@@ -33,8 +35,8 @@ func raiseLimit(resource int, name string) (uint64, error) {
 }
 
 // reservedDescriptors are kept for what is no client's: HTTP connections, files of
-// the daemon, and descriptors on their way to a client.
-const reservedDescriptors = maxAdminConnections + 64
+// the daemon, descriptors on their way to a client, and clients that are refused.
+const reservedDescriptors = maxAdminConnections + ipc.RefusalDescriptors + 64
 
 // clientDescriptors returns how many of all descriptors clients may take.
 func clientDescriptors(all uint64) int {
