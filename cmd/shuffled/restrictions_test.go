@@ -224,8 +224,21 @@ func runWorkers(t *testing.T, socket string, env ...string) {
 	consumed := make(chan daemontest.Result, 1)
 	go func() { consumed <- daemontest.Execute(t, append(env, "TEST_WORKER=consume")) }()
 	produced := daemontest.Execute(t, append(env[:len(env):len(env)], "TEST_WORKER=produce"))
-	require.Equal(t, daemontest.Result{}, produced)
-	require.Equal(t, daemontest.Result{}, <-consumed)
+	for _, got := range []daemontest.Result{produced, <-consumed} {
+		got.Stderr = ownLines(got.Stderr)
+		require.Equal(t, daemontest.Result{}, got)
+	}
+}
+
+// ownLines drops the lines of the race detector, which misses /proc too.
+func ownLines(text string) string {
+	var own strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, "==WARNING: reading executable name failed") {
+			own.WriteString(line)
+		}
+	}
+	return own.String()
 }
 
 func TestRestrictedHostsWorkOrAreRefusedByName(t *testing.T) {
@@ -245,7 +258,7 @@ func TestRestrictedHostsWorkOrAreRefusedByName(t *testing.T) {
 				for _, text := range r.refused {
 					require.Contains(t, d.LogText(), text)
 				}
-				require.Equal(t, 1, strings.Count(d.LogText(), "msg:"), "it says that and nothing else: %s", d.LogText())
+				require.Equal(t, 1, strings.Count(ownLines(d.LogText()), "msg:"), "it says that and nothing else: %s", d.LogText())
 				require.NoFileExists(t, socket)
 				d = start(t) // for workers alone
 				socket = d.Socket

@@ -78,6 +78,7 @@ func Environ(more ...string) []string {
 			environ = append(environ, entry)
 		}
 	}
+	environ = append(environ, "GORACE=atexit_sleep_ms=0") // the race detector has every process wait a second
 	return append(environ, more...)
 }
 
