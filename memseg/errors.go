@@ -43,6 +43,9 @@ var (
 	// ErrCorrupt is returned when a word or descriptor that a peer wrote is
 	// outside what the layout allows.
 	ErrCorrupt error = sentinel.New("peer wrote an impossible value")
+	// ErrWithdrawn is returned to the reader of a queue whose producer was told that
+	// it is gone.
+	ErrWithdrawn error = sentinel.New("the producer was told that this consumer is gone, and uses its memory for others")
 	// ErrQueueFull is returned when a descriptor queue or its event slots have
 	// no room until the consumer releases some.
 	ErrQueueFull error = sentinel.New("descriptor queue is full")

@@ -101,6 +101,10 @@ const (
 	queueRing            = queueControlSize
 )
 
+// withdrawn is added to the priority word of a queue whose consumer was given up. It
+// is further from what a reader has read than any number of events.
+const withdrawn = 0x4e57524448544957 // "WITHDRWN"
+
 // EventSlotSize is the largest serialised event, in bytes.
 const EventSlotSize = eventSlotSize
 

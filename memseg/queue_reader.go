@@ -76,11 +76,15 @@ func (q *QueueReader) Peek() (Descriptor, error) { return q.read(q.ring, q.mask,
 // Advance moves past the next element.
 func (q *QueueReader) Advance() { q.next++ }
 
-// RefreshPriority loads how many priority events wait, and returns that number.
+// RefreshPriority loads how many priority events wait, and returns that number. It
+// returns ErrWithdrawn if the producer has given this consumer up.
 func (q *QueueReader) RefreshPriority() (int, error) {
 	p := q.priorityPublished.Load()
 	n := p - q.nextPriority
 	if n > priorityCapacity || n < q.seenPriority-q.nextPriority {
+		if n-withdrawn <= priorityCapacity {
+			return 0, ErrWithdrawn
+		}
 		return 0, fmt.Errorf("producer published %d priority events in a ring of %d: %w", n, priorityCapacity, ErrCorrupt)
 	}
 	q.seenPriority = p

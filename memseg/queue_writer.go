@@ -268,3 +268,13 @@ func (q *QueueWriter) AcceptPriorityReleased(cursor uint64) error {
 	}
 	return nil
 }
+
+// Withdraw ends the queue for its consumer, which is said to be gone. Should it be
+// there nevertheless, it finds ErrWithdrawn before its next element, and so before the
+// end: from now on, what it has not released is used for others. The slots of its
+// priority events are free again. Elements may be published and accepted as released
+// as before, priority events may not.
+func (q *QueueWriter) Withdraw() {
+	_ = q.AcceptPriorityReleased(q.nextPriority) // cannot be beyond
+	q.priorityPublished.Store(q.nextPriority + withdrawn)
+}

@@ -203,6 +203,32 @@ func TestWriterNeverWaitsForADiscardedConsumer(t *testing.T) {
 	})
 }
 
+// Each of them leaves other priority events unread.
+func TestDiscardedConsumersKeepNoEventSlots(t *testing.T) {
+	const consumers = 4
+	link := linktest.New(t, linktest.Config{
+		Memory: linktest.Heap, Subpartitions: consumers, Segments: 8, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost,
+	})
+	p := link.Partition
+	views := make([]*shuffle.SubpartitionView, consumers)
+	for i := range views {
+		views[i] = link.View(i)
+	}
+	for gone := range views {
+		for range prioritySlots {
+			require.NoError(t, p.BroadcastEvent(impatient(), newBarrier(priorityEvent)))
+		}
+		p.DetachConsumer(gone, false, "gone")
+		for _, v := range views[gone+1:] {
+			drain(t, v)
+		}
+	}
+	for range eventSlots + prioritySlots {
+		require.NoError(t, p.BroadcastEvent(impatient(), newBarrier(event)))
+	}
+	require.NoError(t, p.Finish(impatient()))
+}
+
 // Slots come back in order, whatever the order of the releases.
 func TestHeldPriorityEventIsNotOverwritten(t *testing.T) {
 	s := newStream(t, linktest.Heap, 4, 64)

@@ -79,7 +79,8 @@ var (
 	// client that it belongs to.
 	ErrClosed error = sentinel.New("closed")
 	// ErrConsumerLost is returned to a producer whose consumer went away before
-	// the end, unless the partition's policy is to discard.
+	// the end, unless the partition's policy is to discard. A consumer of which its
+	// producer was told so gets it too, if it is there nevertheless.
 	ErrConsumerLost error = sentinel.New("consumer lost")
 	// ErrDraining is returned when a partition is created while the daemon takes no
 	// new ones, since it is about to end. Partitions that are there go on.

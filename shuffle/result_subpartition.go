@@ -163,17 +163,21 @@ func (s *ResultSubpartition) attach(link *ConsumerLink) error {
 }
 
 // detach drops the consumer. With discard, what is queued and what follows is
-// released at once.
+// released at once, and a consumer that is there nevertheless is told so first.
 func (s *ResultSubpartition) detach(discard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	link := s.link
 	s.link = nil
-	if discard {
+	if discard && !s.discard {
 		s.discard = true
+		s.queue.Withdraw()
 		s.discardFinished()
 	}
 	if link != nil {
+		if discard {
+			link.ring()
+		}
 		link.Close()
 	}
 }

@@ -1,6 +1,7 @@
 package shuffle
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -138,7 +139,7 @@ func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
 // says whether there may be one behind them.
 //
 // What the producer's process wrote against the layout is ErrProtocol and ends
-// the stream. ErrTooManyBuffersHeld leaves everything as it is: release buffers
+// the stream, as does ErrConsumerLost. ErrTooManyBuffersHeld leaves everything as it is: release buffers
 // and poll again.
 func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 	if v.closed {
@@ -451,5 +452,8 @@ func (v *SubpartitionView) closedError() error {
 }
 
 func (v *SubpartitionView) protocolError(err error) error {
+	if errors.Is(err, memseg.ErrWithdrawn) {
+		return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition, PartitionID(v.layout.ID), err, ErrConsumerLost)
+	}
 	return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition, PartitionID(v.layout.ID), err, ErrProtocol)
 }
