@@ -220,6 +220,40 @@ func TestMemoryOfAReaderThatVanishedIsNotTakenAway(t *testing.T) {
 	s.requireIdle()
 }
 
+// Nor by the shrinking of an ended partition, whose producer is still connected.
+func TestEndedPartitionKeepsWhatAReaderThatVanishedMayRead(t *testing.T) {
+	s := startServer(t, greedyConfig())
+	producer, consumer := s.greet(), s.greet()
+	id := shuffle.NewPartitionID()
+	created := producer.createUnbounded(id)
+	written := producer.mapFirst(created.RegionSize, memseg.ReadWrite)
+	require.NotNil(t, producer.ask(mappedMessage(created.Epoch)).GetAck())
+	producer.tell(wantMessage(created.Epoch, 10))
+	producer.note(func(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil })
+	start := written.Size() - int(created.PoolMax)*minSegmentSize
+	copy(written.Bytes()[start:], "still there")
+	gate := consumer.openGate(1)
+	require.NotNil(t, consumer.ask(addInputsMessage(gate, 0, id, 0)).GetAck())
+	consumer.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil })
+	read := consumer.mapFirst(created.RegionSize, memseg.ReadOnly)
+	consumer.leave()
+	s.eventually("the reader is gone", func(now Snapshot) bool { return now.Memory.LeftBehindObjects == 1 })
+	require.NotNil(t, producer.ask(releaseMessage(created.Epoch)).GetAck())
+	held := s.Snapshot().Memory.Ended
+	require.Positive(t, held)
+	for range 2 * endLooks {
+		for _, r := range s.liveRegions() {
+			s.lookAtRegion(r)
+		}
+	}
+	require.Equal(t, held, s.Snapshot().Memory.Ended)
+	require.Equal(t, "still there", string(read.Bytes()[start:][:11]))
+	producer.leave()
+	require.NoError(t, written.Close())
+	require.NoError(t, read.Close())
+	s.requireIdle()
+}
+
 func TestStrictIsolationBooksWhatTheKernelKeeps(t *testing.T) {
 	config := greedyConfig()
 	config.Isolation = StrictIsolation

@@ -209,6 +209,10 @@ func finishMessage(epoch uint64) *controlpb.ClientMessage {
 	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FinishPartition{FinishPartition: &controlpb.FinishPartition{Epoch: epoch}}}
 }
 
+func releaseMessage(epoch uint64) *controlpb.ClientMessage {
+	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{ReleasePartition: &controlpb.ReleasePartition{Epoch: epoch}}}
+}
+
 func wantMessage(epoch uint64, count uint32) *controlpb.ClientMessage {
 	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsWanted{SegmentsWanted: &controlpb.SegmentsWanted{Epoch: epoch, Count: count}}}
 }

@@ -62,8 +62,8 @@ func (s *Server) lookAtRegion(r *hostedRegion) (isHot bool) {
 	hosted := r.hosted
 	r.mu.Unlock()
 	var recycled int
-	if readers, ended := hosted.Readers(); ended {
-		recycled = r.shrink(readers)
+	if readers, vanished, ended := hosted.Readers(); ended {
+		recycled = r.shrink(readers, vanished)
 	}
 	found := r.compare()
 	if recycled > 0 {
@@ -163,7 +163,7 @@ func (r *hostedRegion) culprits(allowed int64) []*session {
 		suspects[producer] = struct{}{}
 	}
 	foreign := false
-	readers, _ := r.hosted.Readers()
+	readers, _, _ := r.hosted.Readers()
 	for _, request := range readers {
 		reader := request.Consumer().(*hostedChannel).gate.session
 		suspects[reader] = struct{}{}
@@ -198,8 +198,8 @@ func (r *hostedRegion) producer() (who shuffle.Principal, connected bool) {
 
 // shrink takes back the segments of an ended partition that nobody reads any more,
 // and returns how many, counted as leaving. What its readers have not released is
-// theirs.
-func (r *hostedRegion) shrink(readers []*shuffle.SubpartitionRequest) (freed int) {
+// theirs. If one has vanished all of it may be, since nobody knows how far that one is.
+func (r *hostedRegion) shrink(readers []*shuffle.SubpartitionRequest, vanished bool) (freed int) {
 	stopped := r.hasStopped()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +214,7 @@ func (r *hostedRegion) shrink(readers []*shuffle.SubpartitionRequest) (freed int
 	}
 	moved := b.noteProgress(r, readers, now)
 	r.nameKeeper(now)
-	if !stopped || b.shrunk && !moved || r.handed == 0 || r.server.config.Isolation == StrictIsolation {
+	if !stopped || vanished || b.shrunk && !moved || r.handed == 0 || r.server.config.Isolation == StrictIsolation {
 		return 0
 	}
 	unread := make(map[int]bool)

@@ -1,19 +1,20 @@
 package shuffle
 
 // Readers returns the requests of the consumers that are attached, if the
-// partition has ended; false before. It may be called with locks held.
-func (p *HostedPartition) Readers() (readers []*SubpartitionRequest, ended bool) {
+// partition has ended; false before. vanished says that others, whose connections have
+// ended, may be reading as well. It may be called with locks held.
+func (p *HostedPartition) Readers() (readers []*SubpartitionRequest, vanished, ended bool) {
 	p.manager.mu.Lock()
 	defer p.manager.mu.Unlock()
 	if !p.state.hasEnded() {
-		return nil, false
+		return nil, false, false
 	}
 	for i := range p.sub {
 		if r := p.sub[i].request; r != nil {
 			readers = append(readers, r)
 		}
 	}
-	return readers, true
+	return readers, p.abandoned && !p.evicted, true
 }
 
 // Who returns on whose behalf the request was made.
