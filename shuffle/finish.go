@@ -76,6 +76,7 @@ func (p *ResultPartition) awaitEndRead(ctx context.Context, lost error) error {
 	before, since := -1, time.Now()
 	for {
 		rings := p.bell.Rings()
+		p.bell.Collect(len(p.subpartitions), func(int) {}) // all of them are looked at
 		unread, behind := p.endUnread()
 		if err := p.ended.Load(); err != nil {
 			return fmt.Errorf("%w: %w", *err, lost)
@@ -104,10 +105,11 @@ func (p *ResultPartition) awaitEndRead(ctx context.Context, lost error) error {
 // consumers ring when they have released the last.
 func (p *ResultPartition) endUnread() (unread int, behind *ResultSubpartition) {
 	for _, s := range p.subpartitions {
+		s.armEnd() // before the look, or what is released in between rings for nobody
 		if _, err := s.reclaim(); err != nil {
 			p.consumerLost(s, err)
 		}
-		n := s.armEnd()
+		n := s.QueuedBuffers()
 		unread += n
 		if n > 0 && (behind == nil || !s.isAttached()) {
 			behind = s
@@ -116,16 +118,13 @@ func (p *ResultPartition) endUnread() (unread int, behind *ResultSubpartition) {
 	return unread, behind
 }
 
-// armEnd asks the consumer for a wake-up when it has released everything, and
-// returns how many elements it has not.
-func (s *ResultSubpartition) armEnd() int {
+// armEnd asks the consumer for a wake-up when it has released everything.
+func (s *ResultSubpartition) armEnd() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.queue.Unreleased()
-	if n > 0 {
+	if n := s.queue.Unreleased(); n > 0 {
 		s.queue.ArmReleased(n)
 	}
-	return n
 }
 
 func (s *ResultSubpartition) isAttached() bool {

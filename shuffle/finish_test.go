@@ -172,6 +172,25 @@ func TestFinishWithoutTheDaemonIsUnknownWhileAConsumerHasNotReadToTheEnd(t *test
 	})
 }
 
+// Who is rung for one consumer sleeps until the next one rings: what has rung is taken.
+func TestFinishWithoutTheDaemonSleepsWhileConsumersRead(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		link, p := finishing(t, memory)
+		loseDaemon(link)
+		shuffle.SetDaemonLostGrace(t, time.Hour)
+		views := []*shuffle.SubpartitionView{link.View(0), link.View(1)}
+		finished := make(chan error)
+		go func() { finished <- p.Finish(context.Background()) }()
+		for _, v := range views {
+			require.Eventually(t, func() bool { return !link.IsRung(0) && link.IsParked() }, wait, tick)
+			for !v.Ended() {
+				drain(t, v)
+			}
+		}
+		require.NoError(t, <-finished)
+	})
+}
+
 func TestFinishWithoutTheDaemonIsUnknownIfAConsumerNeverCame(t *testing.T) {
 	link, p := finishing(t, linktest.Heap)
 	view := link.View(1)

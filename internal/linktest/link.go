@@ -218,6 +218,12 @@ func (l *Link) Rings() uint32 {
 	return bell.Rings()
 }
 
+// IsRung reports whether the writer's doorbell says that a subpartition may have news.
+func (l *Link) IsRung(subpartition int) bool {
+	const firstBits = 128 // docs/layout.md
+	return l.objects.pin(l.doorbell).Word(firstBits+subpartition/64*8).Load()>>(subpartition%64)&1 != 0
+}
+
 // LoseMemory makes every access of the partition to its region a fault. The link is
 // one of Mapped memory.
 func (l *Link) LoseMemory() {
