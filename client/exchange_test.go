@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/shuffle"
 )
 
 func TestRecordsReachTheirSubpartitionsInOrder(t *testing.T) {
@@ -42,4 +44,20 @@ func TestRecordsReachTheirSubpartitionsInOrder(t *testing.T) {
 	require.EqualValues(t, 1, totals.PartitionsCreated)
 	require.EqualValues(t, p.BytesOut(), totals.BytesOut)
 	require.EqualValues(t, p.BuffersOut(), totals.BuffersOut)
+}
+
+// Whoever looks at it, open buffers and finished ones in turn.
+func TestBytesOutAreThoseThatWereWrittenHoweverOftenSomebodyLooks(t *testing.T) {
+	d := startDaemon(t, testConfig())
+	c := d.dial(t)
+	s := spec(1)
+	p := create(t, c, s)
+	for range 10 {
+		require.NoError(t, p.EmitRecord(testContext(t), framed("a record"), 0))
+		d.Snapshot()
+		require.NoError(t, p.BroadcastEvent(testContext(t), shuffle.CustomEvent{Name: "ends the buffer"}))
+		now := d.Snapshot()
+		require.EqualValues(t, p.BytesOut(), now.Totals.BytesOut)
+		require.Equal(t, now.Totals.BytesOut, now.Partitions[0].BytesOut)
+	}
 }

@@ -346,7 +346,15 @@ func TestCheckedCounterTakesInWhatCanBe(t *testing.T) {
 		{25, 200, 120},        // and goes on from there
 		{25, 50, 120},         // never less
 	} {
-		c.take(row.raw, row.most)
+		c.take(row.raw, row.most, 0)
+		require.Equal(t, row.want, c.counted, "%+v", row)
+	}
+}
+
+func TestCheckedCounterThatIsTooLowNowAndThenCountsNothingTwice(t *testing.T) {
+	var c checkedCounter
+	for _, row := range []struct{ raw, want uint64 }{{10, 10}, {9, 10}, {7, 10}, {12, 12}, {9, 12}, {8, 12}, {9, 13}} {
+		c.take(row.raw, 100, 3)
 		require.Equal(t, row.want, c.counted, "%+v", row)
 	}
 }

@@ -10,8 +10,12 @@ type checkedCounter struct {
 }
 
 // take looks at the counter, of which no more than most can have come together
-// since its owner began. One that went back goes on from there.
-func (c *checkedCounter) take(raw, most uint64) {
+// since its owner began. One that went back goes on from there, unless it is by no more
+// than jitter, which is what an honest one may be too low by.
+func (c *checkedCounter) take(raw, most, jitter uint64) {
+	if raw <= c.raw && c.raw-raw <= jitter {
+		return
+	}
 	if raw > c.raw {
 		grown := raw - c.raw
 		c.counted = max(c.counted, min(most, c.counted+min(grown, most)))
@@ -44,13 +48,15 @@ type partitionCounters struct {
 	bytes, buffers, records, backPressuredNs, wakeUps checkedCounter
 }
 
-func (c *partitionCounters) take(now regionStats, age time.Duration) regionStats {
+// take looks at all of them. elements is how many places the queues have: the bytes are
+// too low by those that were published and are not finished, see memseg.QueueStats.
+func (c *partitionCounters) take(now regionStats, elements int, age time.Duration) regionStats {
 	most := boundsOf(age)
-	c.bytes.take(now.bytes, most.bytes)
-	c.buffers.take(now.buffers, most.events)
-	c.records.take(now.records, most.events)
-	c.backPressuredNs.take(now.backPressuredNs, most.nanos)
-	c.wakeUps.take(now.wakeUps, most.wakeUps)
+	c.bytes.take(now.bytes, most.bytes, uint64(elements))
+	c.buffers.take(now.buffers, most.events, 0)
+	c.records.take(now.records, most.events, 0)
+	c.backPressuredNs.take(now.backPressuredNs, most.nanos, 0)
+	c.wakeUps.take(now.wakeUps, most.wakeUps, 0)
 	return regionStats{c.bytes.counted, c.buffers.counted, c.records.counted, c.backPressuredNs.counted, c.wakeUps.counted}
 }
 
@@ -61,6 +67,6 @@ type gateCounters struct {
 
 func (c *gateCounters) take(wakeUps, idleNs uint64, age time.Duration) {
 	most := boundsOf(age)
-	c.wakeUps.take(wakeUps, most.wakeUps)
-	c.idleNs.take(idleNs, most.nanos)
+	c.wakeUps.take(wakeUps, most.wakeUps, 0)
+	c.idleNs.take(idleNs, most.nanos, 0)
 }

@@ -388,7 +388,7 @@ func (r *hostedRegion) readStats() regionStats {
 	if !words.Waiting || r.session.Load() != nil { // the dead wait for nothing
 		now.backPressuredNs = uint64(words.BackPressured)
 	}
-	r.last = r.counters.take(now, age)
+	r.last = r.counters.take(now, r.layout.Subpartitions*r.layout.QueueCapacity, age)
 	return r.last
 }
 

@@ -13,7 +13,7 @@ type QueueStats struct {
 	// Published counts elements, Buffers the data buffers among them.
 	Published, Buffers uint64
 	// Bytes counts the bytes of finished data buffers, one less while a buffer is
-	// open.
+	// open, and for each element that was published during the look.
 	Bytes uint64
 }
 
@@ -41,9 +41,10 @@ func believable(n uint64) uint64 {
 func ReadQueueStats(region *Region, l *PartitionLayout, subpartition int) (s QueueStats, err error) {
 	defer RecoverFault(debug.SetPanicOnFault(true), "read queue of "+region.Name(), &err)
 	base := int(l.queueOffset(subpartition))
+	position := believable(region.Word(base+queuePosition).Load() - l.FirstOrdinal) // first: too few bytes are seen later
 	s.Published = believable(region.Word(base+queuePublished).Load() - l.FirstOrdinal)
 	s.Buffers = min(believable(region.Word(base+queueBuffers).Load()), s.Published)
-	if position := believable(region.Word(base+queuePosition).Load() - l.FirstOrdinal); position > s.Published {
+	if position > s.Published {
 		s.Bytes = position - s.Published
 	}
 	return s, nil
