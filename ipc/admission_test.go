@@ -60,6 +60,27 @@ func TestCreationWaitsForTheSurplusOfOthersAndThenHasWhatItRequires(t *testing.T
 	s.requireIdle()
 }
 
+func TestUserWhoFillsTheMemoryLeavesTheOthersTheirs(t *testing.T) {
+	config := serverConfig()
+	config.Memory = 64 * 4096
+	config.AllowedUIDs = []uint32{2001, 2002}
+	s := startServer(t, config)
+	rich := s.greetAs(2001)
+	filled := rich.createUnbounded(shuffle.NewPartitionID())
+	require.NotNil(t, rich.ask(mappedMessage(filled.Epoch)).GetAck())
+	require.Len(t, rich.take(filled, 56), 56)
+	rich.tell(wantMessage(filled.Epoch, 8))
+	require.NotNil(t, rich.ask(listMessage()).GetPartitionList())
+	require.Equal(t, 8, s.Snapshot().Pool.Available)
+
+	poor := s.greetAs(2002)
+	created := poor.create(shuffle.NewPartitionID(), 3)
+	require.Len(t, poor.take(created, 4), 4, "what it requires, a sixteenth")
+	poor.leave()
+	rich.leave()
+	s.requireIdle()
+}
+
 func TestCreationThatWaitsInVainSaysWhoHoldsTheMemory(t *testing.T) {
 	s, rich, _, name := fullServer(t, time.Millisecond)
 	poor := s.greet()

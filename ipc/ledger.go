@@ -62,6 +62,7 @@ const (
 // A ledger keeps what is in use within the limits.
 type ledger struct {
 	limits       []limit
+	memory       int64 // of segments
 	memoryPerUID int64
 	// privileged users are not held back for the sake of others.
 	privileged func(uid uint32) bool
@@ -81,7 +82,7 @@ func newLedger(l Limits, memory int64, privileged func(uid uint32) bool) *ledger
 		return limit{name: name, of: of, most: most, shared: most}
 	}
 	return &ledger{
-		memoryPerUID: l.MemoryPerUID, privileged: privileged, perUID: make(map[uint32]*account),
+		memory: memory, memoryPerUID: l.MemoryPerUID, privileged: privileged, perUID: make(map[uint32]*account),
 		limits: []limit{
 			count("-max-connections", l.Connections, l.ConnectionsPerUID, func(a *account) int64 { return int64(a.connections) }),
 			count("-max-partitions", l.Partitions, l.PartitionsPerUID, func(a *account) int64 { return int64(a.partitions) }),
@@ -158,6 +159,18 @@ func (l *ledger) release(uid uint32, use account) {
 	if *own == (account{}) {
 		delete(l.perUID, uid)
 	}
+}
+
+// hasLittle reports whether a user may have what is kept of the memory: partitions of
+// his require no more than his share of it, or he is not held back.
+func (l *ledger) hasLittle(uid uint32) bool {
+	if l.privileged(uid) {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.perUID[uid]
+	return own == nil || own.promised <= l.memory/littlePart
 }
 
 // memoryRoom returns how many bytes a user may still reserve.

@@ -1,6 +1,7 @@
 package ipc
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -80,13 +81,35 @@ func (s *testServer) connect() *rawClient {
 	return c
 }
 
+// greetAs returns a client that is taken for one of another user.
+func (s *testServer) greetAs(uid uint32) *rawClient {
+	s.t.Helper()
+	ours, theirs, err := Pair()
+	require.NoError(s.t, err)
+	c := &rawClient{Conn: ours, t: s.t, served: make(chan struct{})}
+	require.True(s.t, s.begin(nil))
+	go func() {
+		defer close(c.served)
+		defer s.done.Done()
+		s.newSession(theirs, shuffle.Principal{UID: uid, GID: uid, PID: int32(os.Getpid())}).serve(func() {})
+	}()
+	s.t.Cleanup(c.leave)
+	c.hello()
+	return c
+}
+
 func (s *testServer) greet() *rawClient {
 	s.t.Helper()
 	c := s.connect()
-	require.NotNil(s.t, c.ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{
+	c.hello()
+	return c
+}
+
+func (c *rawClient) hello() {
+	c.t.Helper()
+	require.NotNil(c.t, c.ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{
 		Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1, ClientName: "raw"},
 	}}).GetHelloReply())
-	return c
 }
 
 // leave ends the connection as the kernel does for a process that dies.

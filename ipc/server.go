@@ -109,6 +109,9 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
 	s.sendDelays.report = func(err error) { s.throttle.Warn(s.log, "sending descriptors is put off", "error", err) }
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails
+	if len(config.AllowedUIDs) > 0 || len(config.AllowedGIDs) > 0 {
+		segments.SetKept(int(config.Memory/int64(config.SegmentSize)) / keptPart)
+	}
 	s.books.init(s)
 	s.earlier.init(s)
 	s.done.Go(func() { s.partitions.Run(ctx) })

@@ -67,17 +67,20 @@ func (s *Server) serveConn(conn *Conn, decided func()) {
 		return
 	}
 	conn.RefuseDescriptors()
-	session := s.newSession(conn, shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID})
-	defer session.flight.end()
-	if err := session.admit(); err != nil {
-		session.refuse(err, decided)
+	s.newSession(conn, shuffle.Principal{UID: peer.UID, GID: peer.GID, PID: peer.PID}).serve(decided)
+}
+
+func (s *session) serve(decided func()) {
+	defer s.flight.end()
+	if err := s.admit(); err != nil {
+		s.refuse(err, decided)
 		return
 	}
 	decided()
-	reason := session.run()
-	session.end(reason)
-	s.operators.leave(session)
-	s.ledger.release(session.who.UID, session.use)
+	reason := s.run()
+	s.end(reason)
+	s.server.operators.leave(s)
+	s.server.ledger.release(s.who.UID, s.use)
 }
 
 // newSession returns the session of a client that is not admitted yet.

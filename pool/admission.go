@@ -78,7 +78,7 @@ func (p *NetworkBufferPool) newGrant(spec GrantSpec, listener GrantListener, adm
 		return nil, fmt.Errorf("create grant: %w", ErrDestroyed)
 	}
 	g := &Grant{pool: p, spec: spec, listener: listener, size: spec.Required, admitted: admitted}
-	if spec.Required <= p.lendable() {
+	if spec.Required <= p.lendable()-p.keptFrom(spec) {
 		g.admittedAtOnce = true
 		p.promise(g)
 		p.changed()
@@ -104,8 +104,11 @@ func (p *NetworkBufferPool) insufficient(spec GrantSpec) error {
 	if p.withheld > 0 {
 		held = fmt.Sprintf("; the memory of %d is held without a grant", p.withheld)
 	}
+	if kept := p.keptFrom(spec); kept > 0 {
+		held += fmt.Sprintf("; the last %d are kept for users that have little", kept)
+	}
 	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (-memory, -segment-size), %d are in use and %d more reserved for partitions that require them%s",
-		ErrInsufficientBuffers, spec.Required, p.lendable(), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.claimed, held)
+		ErrInsufficientBuffers, spec.Required, max(0, p.lendable()-p.keptFrom(spec)), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.claimed, held)
 }
 
 // GiveUp ends the wait of a grant to be admitted: the grant is destroyed, and the
@@ -142,7 +145,7 @@ func (p *NetworkBufferPool) admit() {
 	for e := p.admissions.Front(); e != nil; e = next {
 		next = e.Next()
 		g := e.Value.(*Grant)
-		switch n := g.spec.Required; {
+		switch n := g.spec.Required + p.keptFrom(g.spec); {
 		case n <= p.free-p.reserved-claimed-p.withheld:
 			p.admissions.remove(g)
 			p.promise(g)
@@ -151,7 +154,7 @@ func (p *NetworkBufferPool) admit() {
 			p.announce(g)
 		case n <= p.total-p.required-p.lingering-claimed-p.withheld:
 			p.admissions.setClaim(g, true)
-			claimed += n
+			claimed += g.spec.Required
 		default:
 			p.admissions.setClaim(g, false)
 		}

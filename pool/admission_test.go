@@ -17,7 +17,7 @@ type queued struct {
 
 func queueGrant(t *testing.T, p *NetworkBufferPool, name string, required int, let *[]string) *queued {
 	q := &queued{name: name, let: let}
-	g, waits, err := p.QueueGrant(GrantSpec{required, Unlimited}, &q.recorder, func(g *Grant) {
+	g, waits, err := p.QueueGrant(GrantSpec{Required: required, Max: Unlimited}, &q.recorder, func(g *Grant) {
 		q.Grant = g
 		*let = append(*let, name)
 	})
@@ -31,7 +31,7 @@ func TestGrantIsNotAdmittedWhileOthersHoldWhatItRequires(t *testing.T) {
 	p := newNetwork(t, 10)
 	first, hears := createGrant(t, p, 1, Unlimited)
 	require.Equal(t, 10, first.Request(10))
-	_, err := p.CreateGrant(GrantSpec{9, 9}, &recorder{})
+	_, err := p.CreateGrant(GrantSpec{Required: 9, Max: 9}, &recorder{})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 	require.EqualError(t, err, "insufficient number of network buffers: required 9, but only 0 available: "+
 		"of 10 segments of 128 bytes (-memory, -segment-size), 10 are in use and 0 more reserved for partitions that require them")
@@ -100,7 +100,7 @@ func TestAdmissionsAreServedInTheOrderOfTheirComing(t *testing.T) {
 	small := queueGrant(t, p, "small", 2, &let)
 	require.NoError(t, first.Recycle(9))
 	require.Empty(t, let, "the small one does not overtake")
-	_, err := p.CreateGrant(GrantSpec{1, 1}, &recorder{})
+	_, err := p.CreateGrant(GrantSpec{Required: 1, Max: 1}, &recorder{})
 	require.ErrorIs(t, err, ErrInsufficientBuffers, "nor does one that is new")
 	require.NoError(t, first.Recycle(1))
 	require.Equal(t, []string{"large"}, let)
@@ -132,7 +132,7 @@ func TestAdmissionThatNeedsTheEndOfOthersHoldsNobodyUp(t *testing.T) {
 
 func TestGrantThatRequiresMoreThanThereIsDoesNotWait(t *testing.T) {
 	p := newNetwork(t, 10)
-	_, waits, err := p.QueueGrant(GrantSpec{11, 11}, &recorder{}, func(*Grant) {})
+	_, waits, err := p.QueueGrant(GrantSpec{Required: 11, Max: 11}, &recorder{}, func(*Grant) {})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 	require.False(t, waits)
 	require.Zero(t, p.Stats().Waiting)
@@ -146,7 +146,7 @@ func TestQueueOfAdmissionsIsBounded(t *testing.T) {
 	for range mostAdmissions {
 		queueGrant(t, p, "", 1, &let)
 	}
-	_, _, err := p.QueueGrant(GrantSpec{1, 1}, &recorder{}, func(*Grant) {})
+	_, _, err := p.QueueGrant(GrantSpec{Required: 1, Max: 1}, &recorder{}, func(*Grant) {})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 	first.Reclaim()
 	require.Len(t, let, 10)
@@ -203,7 +203,7 @@ func TestRandomGrantsAlwaysGetWhatTheyRequire(t *testing.T) {
 			switch n := random.IntN(10); {
 			case n < 3:
 				required := 1 + random.IntN(20)
-				g, _, err := p.QueueGrant(GrantSpec{required, required + random.IntN(100)}, &recorder{}, func(*Grant) {})
+				g, _, err := p.QueueGrant(GrantSpec{Required: required, Max: required + random.IntN(100)}, &recorder{}, func(*Grant) {})
 				require.NoError(t, err)
 				grants = append(grants, g)
 			case len(grants) == 0:

@@ -15,6 +15,8 @@ type GrantSpec struct {
 	Required int
 	// Max is the most that the grant can use, at least Required, or Unlimited.
 	Max int
+	// MayUseKept says that what is required may be of the segments that SetKept keeps.
+	MayUseKept bool
 }
 
 func (s GrantSpec) validate() error {

@@ -92,7 +92,7 @@ func TestShrunkAndGrownPoolUsesTheLowestSegmentsOfItsRegion(t *testing.T) {
 	segments := requestAll(t, p, 8)
 	recycle(t, p, segments[3], segments[6], segments[1])
 	require.Equal(t, 8, p.Requested())
-	other, waits, err := network.QueueGrant(GrantSpec{7, 7}, &recorder{}, func(*Grant) {})
+	other, waits, err := network.QueueGrant(GrantSpec{Required: 7, Max: 7}, &recorder{}, func(*Grant) {})
 	require.NoError(t, err)
 	require.True(t, waits)
 	require.Equal(t, 1, p.Size())

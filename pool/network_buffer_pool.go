@@ -33,6 +33,7 @@ type NetworkBufferPool struct {
 	required  int      // what is promised: sum of Required over grants
 	reserved  int      // what of it is still to be handed out: sum of Grant.unmet
 	withheld  int      // held by somebody without a grant
+	kept      int      // lent to nobody beyond what he requires
 	lingering int      // segments that destroyed grants hold
 	live      int      // grants that were admitted and not destroyed
 	grants    []*Grant // in the order of their admission; destroyed ones stay for a while
@@ -193,13 +194,17 @@ func (p *NetworkBufferPool) lendable() int {
 	return max(0, p.free-p.reserved-p.admissions.claimed-p.withheld)
 }
 
+// spare returns how many of them grants may have beyond what they require. The caller
+// holds the lock.
+func (p *NetworkBufferPool) spare() int { return max(0, p.lendable()-p.kept) }
+
 // takeable returns how many of n segments the grant may have now: all that it
-// requires, and beyond that what is lendable, up to its size. The caller holds the
+// requires, and beyond that what is spare, up to its size. The caller holds the
 // lock.
 func (p *NetworkBufferPool) takeable(g *Grant, n int) int {
 	n = max(0, min(n, g.size-g.held))
 	needed := min(n, g.unmet())
-	return needed + min(n-needed, p.lendable())
+	return needed + min(n-needed, p.spare())
 }
 
 // take gives the grant what it may have of its wish. The caller holds the lock.
@@ -214,10 +219,10 @@ func (p *NetworkBufferPool) take(g *Grant) {
 
 // serveWaiting gives what can be lent to the grants that wait for it, first come
 // first served, so that no segment stays free that a waiting grant may have. It
-// is called after every change that can make segments lendable. The caller holds
+// is called after every change that can make segments spare. The caller holds
 // the lock.
 func (p *NetworkBufferPool) serveWaiting() {
-	for p.lendable() > 0 {
+	for p.spare() > 0 {
 		g := p.waiting.first()
 		if g == nil {
 			return

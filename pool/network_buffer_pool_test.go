@@ -85,7 +85,7 @@ func requireNetworkInvariants(t *testing.T, p *NetworkBufferPool, grants []*Gran
 	require.Equal(t, reserved, p.reserved)
 	require.LessOrEqual(t, held+reserved, p.total, "what is promised is there")
 	require.Equal(t, lingering, p.lingering)
-	require.Equal(t, min(p.total-lingering-p.admissions.claimed, most), sizes, "everything that can be used is handed out")
+	require.Equal(t, max(required, min(p.total-lingering-p.admissions.claimed-p.kept, most)), sizes, "everything that can be used is handed out")
 	require.Len(t, p.waiting.queue, inTurn, "each waits once")
 	require.Empty(t, p.announcements)
 }
@@ -111,11 +111,11 @@ func TestNetworkBufferPoolRejectsArgumentsOutOfRange(t *testing.T) {
 
 func TestGrantSpecOutOfRangeIsRefused(t *testing.T) {
 	p := newNetwork(t, 10)
-	for _, spec := range []GrantSpec{{0, 1}, {-1, 1}, {2, 1}} {
+	for _, spec := range []GrantSpec{{Required: 0, Max: 1}, {Required: -1, Max: 1}, {Required: 2, Max: 1}} {
 		_, err := p.CreateGrant(spec, &recorder{})
 		require.ErrorIs(t, err, ErrInvalidArgument, "%+v", spec)
 	}
-	_, err := p.CreateGrant(GrantSpec{1, 1}, nil)
+	_, err := p.CreateGrant(GrantSpec{Required: 1, Max: 1}, nil)
 	require.ErrorIs(t, err, ErrInvalidArgument)
 	require.Equal(t, NetworkStats{Total: 10, Available: 10}, p.Stats())
 }
@@ -153,11 +153,11 @@ func TestGrantsTakeTheWholeBudgetBetweenThem(t *testing.T) {
 func TestGrantThatRequiresMoreThanIsPromisedIsRefusedWithTheNumbers(t *testing.T) {
 	p, err := NewNetworkBufferPool(1024, 32768)
 	require.NoError(t, err)
-	_, err = p.CreateGrant(GrantSpec{1025, 1025}, &recorder{})
+	_, err = p.CreateGrant(GrantSpec{Required: 1025, Max: 1025}, &recorder{})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 
 	g, _ := createGrant(t, p, 1008, Unlimited)
-	_, err = p.CreateGrant(GrantSpec{17, 17}, &recorder{})
+	_, err = p.CreateGrant(GrantSpec{Required: 17, Max: 17}, &recorder{})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 	require.EqualError(t, err, "insufficient number of network buffers: required 17, but only 16 available: "+
 		"of 1024 segments of 32768 bytes (-memory, -segment-size), 0 are in use and 1008 more reserved for partitions that require them")
@@ -166,14 +166,14 @@ func TestGrantThatRequiresMoreThanIsPromisedIsRefusedWithTheNumbers(t *testing.T
 
 	g.Destroy()
 	createGrant(t, p, 513, 1024)
-	_, err = p.CreateGrant(GrantSpec{513, 1024}, &recorder{})
+	_, err = p.CreateGrant(GrantSpec{Required: 513, Max: 1024}, &recorder{})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 }
 
 func TestDestroyAllGrantsLeavesSegmentsChargedUntilRecycled(t *testing.T) {
 	p := newNetwork(t, 10)
 	var grants []*Grant
-	for _, spec := range []GrantSpec{{2, 2}, {1, 1}, {5, Unlimited}} {
+	for _, spec := range []GrantSpec{{Required: 2, Max: 2}, {Required: 1, Max: 1}, {Required: 5, Max: Unlimited}} {
 		g, _ := createGrant(t, p, spec.Required, spec.Max)
 		g.Request(10)
 		grants = append(grants, g)
@@ -199,7 +199,7 @@ func TestDestroyedNetworkBufferPoolGivesNothing(t *testing.T) {
 	p.Destroy()
 	p.Destroy()
 	require.Equal(t, NetworkStats{}, p.Stats())
-	_, err := p.CreateGrant(GrantSpec{1, 1}, &recorder{})
+	_, err := p.CreateGrant(GrantSpec{Required: 1, Max: 1}, &recorder{})
 	require.ErrorIs(t, err, ErrDestroyed)
 	require.Zero(t, g.Request(1))
 	require.NoError(t, g.Recycle(4))

@@ -40,6 +40,14 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 	p := newNetwork(t, total)
 	var all, waiting, queue []*modelGrant
 	free := total
+	kept := random.IntN(total/2+1) * random.IntN(2)
+	p.SetKept(kept)
+	keptFrom := func(spec GrantSpec) int {
+		if spec.MayUseKept {
+			return 0
+		}
+		return kept
+	}
 
 	// lacking is what others than m require and do not hold.
 	lacking := func(m *modelGrant) (n int) {
@@ -63,10 +71,10 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 			}
 		}
 		for _, m := range queue {
-			if m.spec.Required <= free-lacking(nil)-claimed {
+			if m.spec.Required <= free-lacking(nil)-claimed-keptFrom(m.spec) {
 				m.queued = false
 				promised += m.spec.Required
-			} else if m.spec.Required <= total-promised-claimed {
+			} else if m.spec.Required <= total-promised-claimed-keptFrom(m.spec) {
 				claimed += m.spec.Required
 			}
 		}
@@ -74,11 +82,12 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 		return claimed
 	}
 	// serve gives what is free to those who wait, as they come, keeping back what
-	// others lack of what they require, and what is kept for those who are not in yet.
+	// others lack of what they require, and what is kept for those who are not in yet
+	// and those who may come.
 	serve := func() {
 		claimed := admit()
 		for _, m := range waiting {
-			others := lacking(m) + claimed
+			others := lacking(m) + claimed + kept
 			for free > 0 && m.wish > 0 && m.held < m.size && (m.held < m.spec.Required || free > others) {
 				free--
 				m.held++
@@ -121,11 +130,11 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 	for range operations {
 		if len(all) == 0 || random.IntN(8) == 0 {
 			required := 1 + random.IntN(max(1, total/4))
-			m := &modelGrant{spec: GrantSpec{Required: required, Max: required + random.IntN(total)}}
+			m := &modelGrant{spec: GrantSpec{Required: required, Max: required + random.IntN(total), MayUseKept: random.IntN(2) == 0}}
 			if random.IntN(4) == 0 {
 				m.spec.Max = Unlimited
 			}
-			enough := required <= free-lacking(nil)-admit()
+			enough := required <= free-lacking(nil)-admit()-keptFrom(m.spec)
 			var err error
 			if random.IntN(2) == 0 {
 				m.grant, err = p.CreateGrant(m.spec, m)

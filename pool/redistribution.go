@@ -66,9 +66,10 @@ func (p *NetworkBufferPool) Settle() {
 }
 
 // surplus is what no grant requires, neither an admitted one nor one that is about to
-// be, and what destroyed ones have not kept. The caller holds the lock.
+// be, what destroyed ones have not kept, and what is kept for nobody's surplus. The
+// caller holds the lock.
 func (p *NetworkBufferPool) surplus() int {
-	return max(0, p.total-p.required-p.lingering-p.admissions.claimed-p.withheld)
+	return max(0, p.total-p.required-p.lingering-p.admissions.claimed-p.withheld-p.kept)
 }
 
 // part returns the part of the surplus that is a grant's, of which all grants could

@@ -14,18 +14,18 @@ func TestSurplusIsSharedInProportionToWhatCanBeUsed(t *testing.T) {
 		specs []GrantSpec
 		sizes []int
 	}{
-		{"bounded below the budget", 1024, []GrantSpec{{1, 10}, {1, 10}}, []int{10, 10}},
-		{"one without bound", 1024, []GrantSpec{{1, Unlimited}}, []int{1024}},
-		{"two without bound", 1024, []GrantSpec{{1, Unlimited}, {1, Unlimited}}, []int{512, 512}},
-		{"two without bound that require all", 1024, []GrantSpec{{512, Unlimited}, {512, Unlimited}}, []int{512, 512}},
-		{"fixed beside unlimited", 1024, []GrantSpec{{24, 24}, {1, Unlimited}}, []int{24, 1000}},
-		{"fixed beside bounded", 1024, []GrantSpec{{1, 1}, {1, 2}}, []int{1, 2}},
-		{"only fixed ones", 1024, []GrantSpec{{3, 3}, {4, 4}}, []int{3, 4}},
-		{"alone with all of a small budget", 3, []GrantSpec{{1, 10}}, []int{3}},
-		{"odd segment stays with the earlier one", 3, []GrantSpec{{1, 10}, {1, 10}}, []int{2, 1}},
-		{"only what is required is there", 3, []GrantSpec{{1, 10}, {1, 10}, {1, 10}}, []int{1, 1, 1}},
-		{"unbounded weighs the whole surplus", 33, []GrantSpec{{1, 11}, {1, Unlimited}, {1, 1}}, []int{9, 23, 1}},
-		{"more than was there", 1024, []GrantSpec{{511, 1024}, {513, 1024}}, []int{511, 513}},
+		{"bounded below the budget", 1024, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10}}, []int{10, 10}},
+		{"one without bound", 1024, []GrantSpec{{Required: 1, Max: Unlimited}}, []int{1024}},
+		{"two without bound", 1024, []GrantSpec{{Required: 1, Max: Unlimited}, {Required: 1, Max: Unlimited}}, []int{512, 512}},
+		{"two without bound that require all", 1024, []GrantSpec{{Required: 512, Max: Unlimited}, {Required: 512, Max: Unlimited}}, []int{512, 512}},
+		{"fixed beside unlimited", 1024, []GrantSpec{{Required: 24, Max: 24}, {Required: 1, Max: Unlimited}}, []int{24, 1000}},
+		{"fixed beside bounded", 1024, []GrantSpec{{Required: 1, Max: 1}, {Required: 1, Max: 2}}, []int{1, 2}},
+		{"only fixed ones", 1024, []GrantSpec{{Required: 3, Max: 3}, {Required: 4, Max: 4}}, []int{3, 4}},
+		{"alone with all of a small budget", 3, []GrantSpec{{Required: 1, Max: 10}}, []int{3}},
+		{"odd segment stays with the earlier one", 3, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10}}, []int{2, 1}},
+		{"only what is required is there", 3, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10}, {Required: 1, Max: 10}}, []int{1, 1, 1}},
+		{"unbounded weighs the whole surplus", 33, []GrantSpec{{Required: 1, Max: 11}, {Required: 1, Max: Unlimited}, {Required: 1, Max: 1}}, []int{9, 23, 1}},
+		{"more than was there", 1024, []GrantSpec{{Required: 511, Max: 1024}, {Required: 513, Max: 1024}}, []int{511, 513}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newNetwork(t, row.total)
@@ -175,7 +175,7 @@ func TestManyGrantsCostTheirNumberAndNotItsSquare(t *testing.T) {
 			all := make([]*Grant, grants)
 			for i := range all {
 				var err error
-				all[i], err = p.CreateGrant(GrantSpec{2, 16}, hears)
+				all[i], err = p.CreateGrant(GrantSpec{Required: 2, Max: 16}, hears)
 				require.NoError(t, err)
 			}
 			require.Less(t, p.steps, 100*grants)
@@ -186,7 +186,7 @@ func TestManyGrantsCostTheirNumberAndNotItsSquare(t *testing.T) {
 			for range grants { // a few that come and go
 				all[0].Reclaim()
 				var err error
-				all[0], err = p.CreateGrant(GrantSpec{2, 16}, hears)
+				all[0], err = p.CreateGrant(GrantSpec{Required: 2, Max: 16}, hears)
 				require.NoError(t, err)
 			}
 			require.Less(t, p.steps, 100*grants)
@@ -265,7 +265,7 @@ func BenchmarkCreateAndDestroyGrants(b *testing.B) {
 		require.NoError(b, err)
 		all := make([]*Grant, grants)
 		for i := range all {
-			if all[i], err = p.CreateGrant(GrantSpec{5, 16}, hears); err != nil {
+			if all[i], err = p.CreateGrant(GrantSpec{Required: 5, Max: 16}, hears); err != nil {
 				b.Fatal(err)
 			}
 		}
