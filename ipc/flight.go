@@ -113,19 +113,23 @@ func (f *flight) tryTake(more load) bool {
 
 // hasRoom reports whether there is room beside what is under way to others. A
 // client that has received everything finds room also where the bounds are used
-// up, by as much again, and an operator in any case: those who do not read hold
-// up none that do.
+// up, by as much again, and an operator and a user with little under way in any case:
+// those who do not read hold up none that do.
 func (a *flights) hasRoom(f *flight, more load) bool {
+	var own load
+	if l := a.perUID[f.uid]; l != nil {
+		own = *l
+	}
 	most := a.limit
 	if f.under == (load{}) {
 		if f.operator || more.bytes <= freeFlight && more.descriptors == 0 {
 			return true
 		}
+		little := load{max(most.bytes/littlePart, flightBytes), max(most.descriptors/littlePart, messageDescriptors)}
+		if own.fits(more, little) {
+			return true
+		}
 		most = load{2 * most.bytes, 2 * most.descriptors}
-	}
-	var own load
-	if l := a.perUID[f.uid]; l != nil {
-		own = *l
 	}
 	return a.total.fits(more, most) && own.fits(more, load{most.bytes / 2, most.descriptors / 2})
 }

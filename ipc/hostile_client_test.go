@@ -370,3 +370,21 @@ func TestHeapMemoryIsALimit(t *testing.T) {
 	require.ErrorContains(t, err, "limit -max-heap-memory of the daemon")
 	s.requireServed()
 }
+
+// Users that leave as much unread as they can, together more than there may be, hold
+// up none that has little under way.
+func TestUserWhoReadsFindsRoomHoweverManyDoNot(t *testing.T) {
+	a := newFlights(Limits{Descriptors: 1024}.withDefaults(64 << 20))
+	fill := func(uid uint32, more load) {
+		for f := (&flight{all: a, uid: uid}); a.hasRoom(f, more); f = (&flight{all: a, uid: uid}) {
+			a.book(f, more, 1)
+		}
+	}
+	for uid := range uint32(3) {
+		fill(2001+uid, load{bytes: MaxMessageSize})
+		fill(2001+uid, load{bytes: 1024, descriptors: 2})
+	}
+	require.True(t, a.hasRoom(&flight{all: a, uid: 2004}, sharedAnswer))
+	require.True(t, a.hasRoom(&flight{all: a, uid: 2004}, largeAnswer))
+	require.False(t, a.hasRoom(&flight{all: a, uid: 2001}, sharedAnswer))
+}
