@@ -246,10 +246,12 @@ func unreceivedOf(socket int) int {
 // its end or has read on.
 type lingering struct{ socket int }
 
+var nothingLingers = lingering{socket: -1}
+
 // linger returns what is left of the connection when it is closed, which is to
 // follow, possibly after a last message.
 func (c *Conn) linger() lingering {
-	l := lingering{socket: -1}
+	l := nothingLingers
 	_ = c.raw.Control(func(fd uintptr) {
 		if socket, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			l.socket = socket

@@ -388,3 +388,42 @@ func TestUserWhoReadsFindsRoomHoweverManyDoNot(t *testing.T) {
 	require.True(t, a.hasRoom(&flight{all: a, uid: 2004}, largeAnswer))
 	require.False(t, a.hasRoom(&flight{all: a, uid: 2001}, sharedAnswer))
 }
+
+func TestDaemonsOwnUserDoesNotPushRootOut(t *testing.T) {
+	newSession := func(uid uint32) *session { return &session{who: shuffle.Principal{UID: uid}} }
+	silent, greeted, root := newSession(2000), newSession(2000), newSession(0)
+	greeted.name.Store(new(string))
+	o := operatorReserve{sessions: []*session{root, greeted, silent}}
+	require.Equal(t, 2, o.leastImportant())
+	o.sessions = []*session{root, greeted}
+	require.Equal(t, 1, o.leastImportant())
+	o.sessions = []*session{root, newSession(0)}
+	require.Equal(t, 0, o.leastImportant(), "the oldest")
+}
+
+// Beyond the limits nothing else counts what a client that was pushed out does not read.
+func TestOperatorsThatArePushedOutAndDoNotReadAreFew(t *testing.T) {
+	config := serverConfig()
+	config.Limits.Connections = 1
+	s := startServer(t, config)
+	s.greet()
+	var pushed []*rawClient
+	for range 3 * operatorSlots {
+		pushed = append(pushed, s.connect())
+	}
+	require.Eventually(t, func() bool {
+		served := 0
+		for _, c := range pushed {
+			select {
+			case <-c.served:
+			default:
+				served++
+			}
+		}
+		return served <= operatorSlots+mostRefusalsPerUID
+	}, testPatience, time.Millisecond)
+	for _, c := range pushed {
+		c.leave()
+	}
+	require.Zero(t, s.refusals.total)
+}

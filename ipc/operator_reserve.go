@@ -12,8 +12,9 @@ import (
 const operatorSlots = 16
 
 // An operatorReserve lets root and the daemon's own user in when there is no
-// connection left, for an operator's requests. The newest gets in, and the
-// oldest goes if there are too many.
+// connection left, for an operator's requests. The newest gets in, and if there are
+// too many, the oldest goes of those who come first here: who is not root and has
+// said nothing, who is not root, anybody.
 type operatorReserve struct {
 	mu       sync.Mutex
 	sessions []*session // by age
@@ -23,14 +24,24 @@ func (o *operatorReserve) enter(s *session) {
 	o.mu.Lock()
 	var oldest *session
 	if len(o.sessions) == operatorSlots {
-		oldest = o.sessions[0]
-		o.sessions = slices.Delete(o.sessions, 0, 1)
+		i := o.leastImportant()
+		oldest = o.sessions[i]
+		o.sessions = slices.Delete(o.sessions, i, i+1)
 	}
 	o.sessions = append(o.sessions, s)
 	o.mu.Unlock()
 	if oldest != nil {
 		oldest.kick(fmt.Errorf("%d newer ones came while there is no connection left: %w", operatorSlots, shuffle.ErrQuotaExceeded))
 	}
+}
+
+// leastImportant returns the index of who goes. The lock is held.
+func (o *operatorReserve) leastImportant() int {
+	isOther := func(s *session) bool { return s.who.UID != 0 }
+	if i := slices.IndexFunc(o.sessions, func(s *session) bool { return isOther(s) && s.name.Load() == nil }); i >= 0 {
+		return i
+	}
+	return max(slices.IndexFunc(o.sessions, isOther), 0)
 }
 
 // leave forgets a session, if it is one of these.

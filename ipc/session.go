@@ -135,7 +135,7 @@ func (s *session) receive(msg *controlpb.ClientMessage) error {
 func (s *session) refuse(err error, decided func()) {
 	s.server.statistics.reject(err)
 	if s.server.refusals.enter(s.who.UID) {
-		s.reply(0, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}})
+		s.tellWhy(err)
 		left := s.conn.linger()
 		s.flushAndClose()
 		defer s.server.refusals.leave(s.who.UID)
@@ -234,7 +234,16 @@ func (s *session) end(reason error) {
 		}
 		g.free()
 	}
-	left := s.conn.linger()
+	left := nothingLingers
+	if s.notAdmitted == nil {
+		left = s.conn.linger()
+	} else if s.server.refusals.enter(s.who.UID) { // nothing else counts it
+		defer s.server.refusals.leave(s.who.UID)
+		if kicked := s.kicked.Load(); kicked != nil {
+			s.tellWhy(*kicked)
+		}
+		left = s.conn.linger()
+	}
 	s.flushAndClose() // the last message may say why
 	// Last, since nobody who waits for this may wait for a log.
 	switch {
