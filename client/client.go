@@ -53,15 +53,21 @@ func WithOperator() Option { return func(o *options) { o.operator = true } }
 // default it is silent.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-func newOptions(opts []Option) options {
+func newOptions(opts []Option) (options, error) {
 	o := options{socket: os.Getenv(SocketVariable), name: filepath.Base(os.Args[0]), log: slog.New(slog.DiscardHandler), tidyPause: time.Second}
 	if o.socket == "" {
 		o.socket = DefaultSocket
 	}
 	for _, opt := range opts {
+		if opt == nil {
+			return o, fmt.Errorf("an option of the client is nil: %w", shuffle.ErrInvalidArgument)
+		}
 		opt(&o)
 	}
-	return o
+	if o.log == nil {
+		return o, fmt.Errorf("the logger of the client is nil: %w", shuffle.ErrInvalidArgument)
+	}
+	return o, nil
 }
 
 // A Client is a connection to the daemon.
@@ -109,9 +115,16 @@ type Daemon struct {
 
 // Dial connects to the daemon of this host. Errors are those of ipc.Dial, and
 // shuffle.ErrVersionMismatch, ErrPermission and ErrQuotaExceeded if the daemon
-// does not take the client.
+// does not take the client. Without a context, or with an option that is nil, it is
+// shuffle.ErrInvalidArgument.
 func Dial(ctx context.Context, opts ...Option) (*Client, error) {
-	o := newOptions(opts)
+	if ctx == nil {
+		return nil, fmt.Errorf("dial shuffled without a context: %w", shuffle.ErrInvalidArgument)
+	}
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := ipc.Dial(ctx, o.socket)
 	if err != nil {
 		return nil, err
@@ -119,9 +132,17 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	return newClient(ctx, conn, o, nil)
 }
 
-// New makes a client of a connection to a daemon, which it takes over.
+// New makes a client of a connection to a daemon, which it takes over. A connection
+// or an option that is nil is shuffle.ErrInvalidArgument.
 func New(ctx context.Context, conn *ipc.Conn, opts ...Option) (*Client, error) {
-	return newClient(ctx, conn, newOptions(opts), nil)
+	if conn == nil {
+		return nil, fmt.Errorf("the connection of the client is nil: %w", shuffle.ErrInvalidArgument)
+	}
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return newClient(ctx, conn, o, nil)
 }
 
 // newClient starts a client. cleanup, if set, is called once after it has ended.

@@ -11,6 +11,10 @@ import (
 // pair: no daemon, no socket in the file system, the same code path otherwise.
 // Close of the client stops the daemon too.
 func Embedded(config ipc.Config, opts ...Option) (*Client, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
 	server, err := ipc.NewServer(config)
 	if err != nil {
 		return nil, err
@@ -24,7 +28,7 @@ func Embedded(config ipc.Config, opts ...Option) (*Client, error) {
 		defer close(served)
 		_ = server.ServeConn(theirs)
 	}()
-	return newClient(context.Background(), ours, newOptions(opts), func() error {
+	return newClient(context.Background(), ours, o, func() error {
 		err := server.Close()
 		<-served
 		return err

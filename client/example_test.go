@@ -9,6 +9,7 @@ import (
 	"shuffled/ipc"
 	"shuffled/reader"
 	"shuffled/shuffle"
+	"shuffled/writer"
 )
 
 // A producer and a consumer in one process, with a daemon of their own.
@@ -30,13 +31,15 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer p.Close()
-
-	// A record is preceded by its length; a writer.RecordWriter does that.
-	if err := p.EmitRecord(ctx, []byte("\x00\x00\x00\x05hello"), 0); err != nil {
+	w, err := writer.New(p, shuffle.Strings{}, writer.KeyGroups(writer.HashString, 128))
+	if err != nil {
 		log.Fatal(err)
 	}
-	if err := p.Finish(ctx); err != nil {
+	defer w.Close() // and the partition
+	if err := w.Emit(ctx, "hello"); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Finish(ctx); err != nil {
 		log.Fatal(err)
 	}
 	for record, err := range reader.Records(ctx, gate, shuffle.Strings{}) {

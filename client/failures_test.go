@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/ipc"
 	"shuffled/reader"
 	"shuffled/shuffle"
 )
@@ -294,4 +295,20 @@ func TestCallsWithoutAContextAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 	_, err = c.Inspect(none, shuffle.NewPartitionID())
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	_, err = Dial(none)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+}
+
+func TestClientOfNothingIsRefused(t *testing.T) {
+	for name, option := range map[string]Option{"option": nil, "logger": WithLogger(nil)} {
+		_, err := Dial(testContext(t), option)
+		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+		require.ErrorContains(t, err, name)
+		_, err = Embedded(ipc.Config{Memory: 1 << 20}, option)
+		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+		require.ErrorContains(t, err, name)
+	}
+	_, err := New(testContext(t), nil)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	require.ErrorContains(t, err, "connection")
 }

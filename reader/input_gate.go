@@ -182,7 +182,11 @@ func (g *InputGate) ResumeConsumption(channel int) (err error) {
 	}
 	c := &g.channels[channel]
 	if c.ended || c.view == nil {
-		return fmt.Errorf("resume channel %d, which has ended: %w", channel, shuffle.ErrInvalidArgument)
+		state := "has ended"
+		if !c.ended {
+			state = "has no producer yet"
+		}
+		return fmt.Errorf("resume channel %d, which %s: %w", channel, state, shuffle.ErrInvalidArgument)
 	}
 	g.ready.push(channel) // also if it faults
 	if _, err := c.view.ResumeConsumption(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"shuffled/pool"
 )
 
-// BroadcastRecord writes a record, with its length prefix, to every
+// BroadcastRecord writes a record, which already holds its length prefix, to every
 // subpartition. All share one segment, which returns to the pool after the
 // slowest. Otherwise as EmitRecord: a record that is cut over buffers reaches all
 // subpartitions or ends the partition, for all of them after the same bytes.

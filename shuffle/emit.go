@@ -30,7 +30,9 @@ func (p *ResultPartition) checkRecord(framed int) error {
 }
 
 // EmitRecord writes a record, which already holds its length prefix, to one
-// subpartition. It may span buffers. When no segment is free it first flushes
+// subpartition. The prefix, four bytes, big-endian, is the caller's and is not looked
+// at: if it is wrong, consumers get ErrCorruptRecord or other records; RecordWriter
+// and Reserve write it themselves. A record may span buffers. When no segment is free it first flushes
 // all subpartitions and then waits until consumers release some or ctx ends.
 //
 // ctx is looked at before a record that needs a new segment, and while waiting: if
@@ -105,19 +107,19 @@ func (p *ResultPartition) StartRecord(ctx context.Context, size, subpartition in
 	if size > p.layout.SegmentSize || s.open && !p.isBetterWhole(size, s.builder.WritableBytes()) {
 		return nil
 	}
-	if err := p.checkWrite(size); err != nil {
-		return err
-	}
-	return p.startWhole(ctx, s)
+	return p.startWhole(ctx, s, size)
 }
 
-// startWhole starts a new buffer with the start of a record.
-func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition) (err error) {
+// startWhole starts a new buffer with the start of a record of size bytes.
+func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition, size int) (err error) {
 	if err := p.beginWrite(); err != nil {
 		return err
 	}
 	defer p.endWrite(&err)
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "start a buffer", &err)
+	if err := p.checkWrite(size); err != nil {
+		return err
+	}
 	if err := p.checkContext(ctx); err != nil {
 		return err
 	}

@@ -59,6 +59,9 @@ func (e CustomEvent) appendTo(b []byte) []byte {
 // EncodeEvent serialises an event. One that does not fit an event slot is
 // ErrEventTooLarge.
 func EncodeEvent(e Event) ([]byte, error) {
+	if e == nil {
+		return nil, fmt.Errorf("the event is nil: %w", ErrInvalidArgument)
+	}
 	if c, ok := e.(CustomEvent); ok && len(c.Name)+len(c.Body)+6 > memseg.EventSlotSize {
 		return nil, fmt.Errorf("event %.32q with a body of %d bytes, want name and body of at most %d bytes: %w",
 			c.Name, len(c.Body), memseg.EventSlotSize-6, ErrEventTooLarge)

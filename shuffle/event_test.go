@@ -42,6 +42,11 @@ func TestDecodedEventIsACopy(t *testing.T) {
 	require.Equal(t, shuffle.CustomEvent{Name: "name", Body: []byte("body")}, decoded)
 }
 
+func TestNoEventIsNotEncoded(t *testing.T) {
+	_, err := shuffle.EncodeEvent(nil)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+}
+
 func TestEventMustFitItsSlot(t *testing.T) {
 	for _, row := range []struct {
 		name, body int

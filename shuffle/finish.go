@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"shuffled/internal/sentinel"
 	"shuffled/memseg"
 )
 
@@ -134,8 +135,9 @@ func (s *ResultSubpartition) isAttached() bool {
 }
 
 // Fail ends the partition for a reason that its consumers will see, after what
-// is committed, as ErrPartitionFailed. Later writes return it too. Once the end of
-// the partition is published it is ErrFinished and changes nothing.
+// is committed, as ErrPartitionFailed. Later writes return it too; a RecordWriter
+// finds a failure that was not its own with its next buffer or 32 KiB. Once the end
+// of the partition is published it is ErrFinished and changes nothing.
 //
 // The reason is sent also when ctx has ended; the error then is that of ctx and
 // says only that nobody has waited for the acknowledgement. Fail again asks for it
@@ -165,12 +167,13 @@ func (p *ResultPartition) fail(cause error) error {
 	if p.published.Load() {
 		return fmt.Errorf("partition %s: fail: %w", p.label(), ErrFinished)
 	}
-	p.end(fmt.Errorf("partition %s: %w: %w", p.label(), ErrPartitionFailed, cause))
+	p.end(fmt.Errorf("partition %s: %w: %w", p.label(), ErrPartitionFailed, sentinel.Foreign(cause)))
 	return nil
 }
 
 // Release gives the partition up: consumers that have not reached its end get
-// ErrPartitionReleased. It is sent also when ctx has ended, see Fail.
+// ErrPartitionReleased, and so do later writes, as after Fail. It is sent also when
+// ctx has ended, see there.
 func (p *ResultPartition) Release(ctx context.Context) error {
 	if p.closing.Load() {
 		return p.closedError()

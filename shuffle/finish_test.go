@@ -3,6 +3,8 @@ package shuffle_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -260,4 +262,26 @@ func TestNilContextIsRefused(t *testing.T) {
 	}
 	require.NoError(t, p.Finish(context.Background()), "nothing has happened")
 	require.Equal(t, 1, link.Host.Finished)
+}
+
+// The cause of a failure may be how another stream has ended, or its Finish.
+func TestCauseOfAFailureSaysNothingOfThisPartitionsEnd(t *testing.T) {
+	ctx := context.Background()
+	for _, own := range []error{
+		shuffle.ErrOutcomeUnknown, shuffle.ErrFinished, shuffle.ErrDaemonLost, io.EOF,
+		&shuffle.AttemptError{Attempt: 7, Next: 8, Err: shuffle.ErrProducerLost},
+	} {
+		p := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: 64}).Partition
+		cause := fmt.Errorf("upstream: %w", own)
+		require.NoError(t, p.Fail(ctx, cause))
+		for _, err := range []error{p.Finish(ctx), p.EmitRecord(ctx, make([]byte, 8), 0), p.BroadcastEvent(ctx, shuffle.CustomEvent{})} {
+			require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
+			require.ErrorIs(t, err, cause)
+			for _, not := range []error{shuffle.ErrOutcomeUnknown, shuffle.ErrFinished, shuffle.ErrDaemonLost, shuffle.ErrProducerLost, io.EOF} {
+				require.NotErrorIs(t, err, not)
+			}
+			var attempt *shuffle.AttemptError
+			require.NotErrorAs(t, err, &attempt)
+		}
+	}
 }

@@ -35,7 +35,7 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 	s := p.subpartitions[subpartition]
 	dst := s.builder.Reserve(lengthPrefix + n)
 	if dst == nil {
-		if err := p.startWhole(ctx, s); err != nil {
+		if err := p.startWhole(ctx, s, lengthPrefix+n); err != nil {
 			return nil, err
 		}
 		dst = s.builder.Reserve(lengthPrefix + n)
@@ -55,7 +55,8 @@ func (p *ResultPartition) checkNotReserved() error {
 	return nil
 }
 
-// Commit sends the reserved record. Without one it is ErrInvalidArgument.
+// Commit sends the reserved record. Without one it is ErrInvalidArgument. If the
+// partition has ended meanwhile, the record is dropped and the error is why.
 func (p *ResultPartition) Commit() error {
 	if p.closed.Load() {
 		return fmt.Errorf("partition %s: %w", p.label(), ErrClosed)
@@ -65,6 +66,9 @@ func (p *ResultPartition) Commit() error {
 		return fmt.Errorf("partition %s: commit without a reservation: %w", p.label(), ErrInvalidArgument)
 	}
 	p.Abort()
+	if p.ended.Load() != nil {
+		return p.PublishOpen(r.sub.index)
+	}
 	if r.sub.builder.Advance(r.n) {
 		return p.PublishOpen(r.sub.index)
 	}

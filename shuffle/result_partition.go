@@ -180,6 +180,10 @@ func (p *ResultPartition) enter() error {
 
 func (p *ResultPartition) leave() { p.useMu.RUnlock() }
 
+// HasEnded reports whether nothing can be written any more, though the end of the
+// partition is not published: it has failed, or was released, closed or ended by its host.
+func (p *ResultPartition) HasEnded() bool { return p.ended.Load() != nil }
+
 // checkWritable returns why nothing can be written any more.
 func (p *ResultPartition) checkWritable() error {
 	if err := p.ended.Load(); err != nil {

@@ -27,6 +27,7 @@ func TestNewWriterOfNothingIsRefused(t *testing.T) {
 		names     string
 	}{
 		"partition":      {nil, shuffle.Bytes{}, writer.Forward[[]byte](), nil, "partition"},
+		"zero partition": {&shuffle.ResultPartition{}, shuffle.Bytes{}, writer.Rebalance[[]byte](), nil, "partition"},
 		"codec":          {p, nil, writer.Forward[[]byte](), nil, "codec"},
 		"typed codec":    {p, (*shuffle.Bytes)(nil), writer.Forward[[]byte](), nil, "codec"},
 		"selector":       {p, shuffle.Bytes{}, nil, nil, "selector"},

@@ -45,11 +45,12 @@ const (
 // RecordWriter does.
 type RecordWriter[T any] struct {
 	partition *shuffle.ResultPartition
-	builders  []*memseg.BufferBuilder // of each subpartition's open buffer
+	builders  []*memseg.BufferBuilder // of each subpartition's open buffer, see told
 	codec     shuffle.Codec[T]
-	long      sync.Mutex         // held for a record on the long way: never waited for
-	isBytes   bool               // the codec is shuffle.Bytes: T is []byte, and no call is needed
-	selector  ChannelSelector[T] // nil if every record goes to subpartition 0
+	full      memseg.BufferBuilder // without room
+	long      sync.Mutex           // held for a record on the long way: never waited for
+	isBytes   bool                 // the codec is shuffle.Bytes: T is []byte, and no call is needed
+	selector  ChannelSelector[T]   // nil if every record goes to subpartition 0
 	always    bool
 	prefix    [lengthPrefix]byte
 	scratch   []byte // a record on the long way
@@ -91,8 +92,8 @@ func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector Cha
 		opt(&o)
 	}
 	switch {
-	case p == nil:
-		return nil, fmt.Errorf("the partition of the writer is nil: %w", shuffle.ErrInvalidArgument)
+	case p == nil || p.NumSubpartitions() == 0:
+		return nil, fmt.Errorf("the partition of the writer was not created: %w", shuffle.ErrInvalidArgument)
 	case isNil(codec):
 		return nil, fmt.Errorf("the codec of the writer is nil: %w", shuffle.ErrInvalidArgument)
 	case isNil(selector):
@@ -147,7 +148,12 @@ func isNil(v any) bool {
 // A record of more than shuffle.MaxRecordLength is shuffle.ErrRecordTooLarge,
 // and nothing of it is written. An error while a record is being cut over
 // buffers ends the partition, since its reader could not find the next record: all
-// later calls return it.
+// later calls return it. What else ends the partition, such as a lost consumer or a
+// newer attempt, is found with the next buffer, or 32 KiB, of a subpartition: what was
+// emitted before is for nobody then.
+//
+// What a codec promised and did not keep is shuffle.ErrCorruptRecord; its panic goes
+// on to the caller. Either way nothing of the record is written.
 //
 // A fault of the mapping ends the partition with memseg.ErrFault where a new buffer
 // is started or an old one ended, but kills the process where a record is put into
@@ -176,10 +182,10 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 		if dst == nil {
 			var err error
 			if dst, err = w.startRecord(ctx, lengthPrefix+len(body), subpartition); err != nil {
-				return err
+				return w.told(err)
 			}
 			if dst == nil {
-				return w.emitLong(ctx, rec, len(body), subpartition)
+				return w.told(w.emitLong(ctx, rec, len(body), subpartition))
 			}
 		}
 		binary.BigEndian.PutUint32(dst, uint32(len(body)))
@@ -194,10 +200,10 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 			}
 			var err error
 			if dst, err = w.startRecord(ctx, lengthPrefix+size, subpartition); err != nil {
-				return err
+				return w.told(err)
 			}
 			if dst == nil {
-				return w.emitLong(ctx, rec, size, subpartition)
+				return w.told(w.emitLong(ctx, rec, size, subpartition))
 			}
 		}
 		binary.BigEndian.PutUint32(dst, uint32(size))
@@ -209,9 +215,21 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 	}
 	w.records++
 	if open.Advance(framed) || w.always {
-		return w.commit(subpartition)
+		return w.told(w.commit(subpartition))
 	}
 	return nil
+}
+
+// told passes on what a call returns. Once the partition has ended, no open buffer
+// takes a record any more, where it would look as if it were sent: the next call
+// goes the long way and is told too.
+func (w *RecordWriter[T]) told(err error) error {
+	if w.partition.HasEnded() {
+		for i := range w.builders {
+			w.builders[i] = &w.full
+		}
+	}
+	return err
 }
 
 // startRecord returns room for a record of size bytes with its prefix at the start
@@ -346,7 +364,7 @@ func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
 		return err
 	}
 	if err := w.partition.BroadcastRecordParts(ctx, prefix, body); err != nil {
-		return err
+		return w.told(err)
 	}
 	w.records++
 	w.published.StoreRelease(uint64(w.records))
@@ -360,7 +378,7 @@ func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
 // emitted so far, or before everything that is queued if it has priority. It waits
 // until there is room for it in all of them: an error means that none gets it.
 func (w *RecordWriter[T]) BroadcastEvent(ctx context.Context, e shuffle.Event) error {
-	return w.partition.BroadcastEvent(ctx, e)
+	return w.told(w.partition.BroadcastEvent(ctx, e))
 }
 
 // Flush wakes the consumers for all records emitted so far.
@@ -374,7 +392,8 @@ func (w *RecordWriter[T]) Flush() error {
 
 // Finish sends end-of-partition behind the last record and stops the output
 // flusher. The data stays for its consumers; the partition's Close, or the end
-// of the process, does not take it away.
+// of the process, does not take it away. A record that another goroutine is putting
+// into an open buffer meanwhile may be lost behind it, see Close.
 //
 // An error that wraps shuffle.ErrOutcomeUnknown means that the end is sent and only
 // its acknowledgement is missing: Finish again asks for that. Any other error means
@@ -387,7 +406,7 @@ func (w *RecordWriter[T]) Finish(ctx context.Context) error {
 	if err == nil || errors.Is(err, shuffle.ErrOutcomeUnknown) {
 		w.stopFlusher()
 	}
-	return err
+	return w.told(err)
 }
 
 // Fail ends the partition with a cause that its consumers see, after the records
@@ -395,12 +414,16 @@ func (w *RecordWriter[T]) Finish(ctx context.Context) error {
 func (w *RecordWriter[T]) Fail(ctx context.Context, cause error) error {
 	err := w.partition.Fail(ctx, cause)
 	w.stopFlusher()
-	return err
+	return w.told(err)
 }
 
 // Close stops the output flusher and closes the partition. Without Finish or
 // Fail before, consumers see a lost producer. A second Close is
 // shuffle.ErrClosed.
+//
+// It unmaps the partition. A goroutine that emits has to have ended before, which its
+// context, or Fail or Release of the partition, makes it do: what it puts into an open
+// buffer meanwhile is written to memory that is gone, and the process dies.
 func (w *RecordWriter[T]) Close() error {
 	w.stopFlusher()
 	return w.partition.Close()
@@ -409,7 +432,6 @@ func (w *RecordWriter[T]) Close() error {
 func (w *RecordWriter[T]) stopFlusher() {
 	if w.flusher != nil {
 		w.flusher.stop()
-		w.flusher = nil
 	}
 }
 

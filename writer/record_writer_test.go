@@ -336,10 +336,57 @@ func TestFailTellsTheCauseBehindTheRecords(t *testing.T) {
 		require.NoError(t, w.Fail(context.Background(), cause))
 		require.Equal(t, "disk full", link.Host.Cause)
 		require.Equal(t, framed([]byte("text")), take(t, view))
-		err := w.Emit(context.Background(), framedRecord(200))
-		require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
-		require.ErrorIs(t, err, cause)
+		for _, size := range []int{200, 16} { // the second would fit the open buffer
+			err := w.Emit(context.Background(), framedRecord(size))
+			require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
+			require.ErrorIs(t, err, cause)
+		}
 	})
+}
+
+func TestWriterThatWasToldOfTheEndTakesNoRecordIntoAnotherOpenBuffer(t *testing.T) {
+	lost := errors.New("fenced")
+	for name, end := range map[string]func(w *writer.RecordWriter[[]byte], p *shuffle.ResultPartition) error{
+		"a record is cut": func(w *writer.RecordWriter[[]byte], _ *shuffle.ResultPartition) error {
+			return w.EmitTo(linktest.Impatient(), make([]byte, 2000), 0)
+		},
+		"a new buffer is needed": func(w *writer.RecordWriter[[]byte], p *shuffle.ResultPartition) error {
+			p.EndedByHost(lost)
+			return w.EmitTo(context.Background(), framedRecord(120), 0)
+		},
+		"an event": func(w *writer.RecordWriter[[]byte], p *shuffle.ResultPartition) error {
+			p.EndedByHost(lost)
+			return w.BroadcastEvent(context.Background(), shuffle.CustomEvent{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 4, SegmentSize: 128})
+			w := newWriter(t, link, writer.Rebalance[[]byte](), writer.WithBufferTimeout(time.Hour))
+			require.NoError(t, w.EmitTo(context.Background(), framedRecord(16), 0))
+			require.NoError(t, w.EmitTo(context.Background(), framedRecord(16), 1))
+			told := end(w, link.Partition)
+			require.Error(t, told)
+			for subpartition := range 2 {
+				require.EqualError(t, w.EmitTo(context.Background(), framedRecord(16), subpartition), told.Error())
+				_, err := link.Partition.Reserve(context.Background(), subpartition, 8)
+				require.EqualError(t, err, told.Error())
+			}
+			require.EqualError(t, w.Broadcast(context.Background(), framedRecord(16)), told.Error())
+		})
+	}
+}
+
+func TestRecordThatIsReservedWhenThePartitionEndsIsNotSent(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: 128})
+	p := link.Partition
+	_, err := p.Reserve(context.Background(), 0, 8)
+	require.NoError(t, err)
+	lost := errors.New("fenced")
+	p.EndedByHost(lost)
+	require.ErrorIs(t, p.Commit(), lost)
+	require.ErrorIs(t, p.Commit(), shuffle.ErrInvalidArgument, "it is dropped")
+	_, err = p.Reserve(context.Background(), 0, 8)
+	require.ErrorIs(t, err, lost)
 }
 
 // The short way does not look at the partition for each record.

@@ -47,8 +47,10 @@ func TestBothTheContextsErrorAndTheUsersCauseAreFound(t *testing.T) {
 // this one.
 func TestASentinelOfOursInACauseIsNotFound(t *testing.T) {
 	for _, own := range []error{io.EOF, io.ErrUnexpectedEOF, shuffle.ErrProducerLost, shuffle.ErrPartitionFailed, shuffle.ErrClosed} {
-		err := ctxerr.Of(ended(fmt.Errorf("other gate: %w", own)))
+		cause := fmt.Errorf("other gate: %w", own)
+		err := ctxerr.Of(ended(cause))
 		require.NotErrorIs(t, err, own)
+		require.ErrorIs(t, err, cause, "what the user has made is found, whatever it wraps")
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorContains(t, err, own.Error())
 	}

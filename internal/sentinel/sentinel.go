@@ -2,10 +2,7 @@
 // errors.Is, so that they can be told from those of anybody else.
 package sentinel
 
-import (
-	"errors"
-	"io"
-)
+import "io"
 
 // An Error is a sentinel of this module.
 type Error struct{ text string }
@@ -17,10 +14,11 @@ func New(text string) *Error { return &Error{text} }
 func (e *Error) Error() string { return e.text }
 
 // IsOwn reports whether an error means something by itself to the users of this
-// module: one of its own sentinels, or an end of a stream.
+// module: one of its own sentinels, or an end of a stream. An error of somebody else
+// that wraps one of them is not own.
 func IsOwn(err error) bool {
 	if _, ok := err.(*Error); ok {
 		return true
 	}
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return err == io.EOF || err == io.ErrUnexpectedEOF
 }
