@@ -348,6 +348,9 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (Buffe
 			g.ready.push(channel)
 			return BufferOrEvent{}, g.channelError(channel, err)
 		}
+		if c.failure != nil { // it has ended, and its memory may have been taken away since
+			err = fmt.Errorf("%w; not all that was committed can be read: %w", c.failure, err)
+		}
 		return BufferOrEvent{}, g.fail(channel, err)
 	}
 	if !ok {
