@@ -81,6 +81,22 @@ func TestUserWhoFillsTheMemoryLeavesTheOthersTheirs(t *testing.T) {
 	s.requireIdle()
 }
 
+func TestCreationsUnderOneRequestAreRefused(t *testing.T) {
+	s, rich, _, _ := fullServer(t, time.Hour)
+	c := s.greet()
+	first := createMessage(shuffle.NewPartitionID(), 3)
+	id := c.begin(first)
+	s.requireWaiting(1)
+	second := createMessage(shuffle.NewPartitionID(), 3)
+	second.RequestId = id
+	c.tell(second)
+	require.ErrorIs(t, DecodeError(c.answer(id).GetError()), shuffle.ErrProtocol)
+	c.leave()
+	s.requireWaiting(0) // or the first would be nobody's and wait on
+	rich.leave()
+	s.requireIdle()
+}
+
 func TestCreationThatWaitsInVainSaysWhoHoldsTheMemory(t *testing.T) {
 	s, rich, _, name := fullServer(t, time.Millisecond)
 	poor := s.greet()

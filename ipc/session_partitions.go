@@ -46,6 +46,9 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 	if err != nil {
 		return err
 	}
+	if s.creates(id) {
+		return fieldError("create_partition.request_id", id, "one that no other creation under way has", shuffle.ErrProtocol)
+	}
 	if err := s.server.checkDraining(); err != nil {
 		return fmt.Errorf("create partition %s: %w", spec.Label(), err)
 	}
@@ -66,6 +69,13 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 	}
 	s.begin(c)
 	return c.start()
+}
+
+// creates reports whether a creation is under way for a request.
+func (s *session) creates(requestID uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.creations[requestID] != nil
 }
 
 // begin remembers a creation until it is created or forgotten.
