@@ -41,7 +41,8 @@ func startWorker(t *testing.T, name, socket string, plan workerPlan) *worker {
 	require.NoError(t, err)
 	w := &worker{name: name, plan: plan, ended: make(chan struct{}), changed: make(chan struct{}), seen: make(map[string]bool)}
 	w.command = exec.Command(self)
-	w.command.Env = append(os.Environ(), workerVariable+"="+string(text), client.SocketVariable+"="+socket, "GOTRACEBACK=all")
+	w.command.Env = append(os.Environ(), workerVariable+"="+string(text), client.SocketVariable+"="+socket, "GOTRACEBACK=all",
+		"GORACE=atexit_sleep_ms=0") // the race detector has every process wait a second
 	w.command.Stderr = &w.stderr
 	w.command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	stdout, err := w.command.StdoutPipe()
