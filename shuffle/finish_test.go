@@ -159,9 +159,11 @@ func TestFinishWithoutTheDaemonIsUnknownWhileAConsumerHasNotReadToTheEnd(t *test
 		drain(t, second)
 		shuffle.SetDaemonLostGrace(t, time.Hour)
 		ctx, cancel := context.WithCancel(context.Background())
+		link.Ring(0)
 		asked := make(chan error)
 		go func() { asked <- p.Finish(ctx) }()
 		require.Eventually(t, link.IsParked, wait, tick)
+		require.False(t, link.IsRung(0) || link.IsRung(1), "what was rung is taken, or the sleep ends at once and for ever")
 		cancel()
 		err = <-asked
 		require.ErrorIs(t, err, context.Canceled)

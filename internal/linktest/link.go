@@ -218,6 +218,13 @@ func (l *Link) Rings() uint32 {
 	return bell.Rings()
 }
 
+// Ring rings the writer's doorbell for a subpartition, as its consumer does.
+func (l *Link) Ring(subpartition int) {
+	bell, err := memseg.NewDoorbell(l.objects.pin(l.doorbell), l.Layout.Subpartitions)
+	require.NoError(l.t, err)
+	bell.Ring(subpartition, memseg.NewPartitionWords(l.Region()).Parked)
+}
+
 // IsRung reports whether the writer's doorbell says that a subpartition may have news.
 func (l *Link) IsRung(subpartition int) bool {
 	const firstBits = 128 // docs/layout.md
