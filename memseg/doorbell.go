@@ -91,8 +91,9 @@ const MaxParkTime = time.Minute
 // caller loaded before its last Collect and look for work, until a bit is set, until
 // the timeout, of at most MaxParkTime, or until ctx ends, whose error it returns. It
 // may return early without a reason. Whatever the doorbell says then, the caller
-// collects and looks: a hostile peer might have put it back. parked is the owner's word that tells peers whether a wake-up
-// call is needed. Only the owner calls Park, one goroutine at a time.
+// collects and looks: a hostile peer might have put it back. parked is the owner's
+// word that tells peers whether a wake-up call is needed. Only the owner calls Park,
+// one goroutine at a time.
 //
 // It stays awake for a moment first, see waitAwake. Then it sleeps by futex, which
 // holds an OS thread and wakes fastest. When many goroutines of the process are

@@ -23,7 +23,7 @@ var (
 	// ErrLayout is returned for a region whose header this version cannot read or
 	// does not believe.
 	ErrLayout error = sentinel.New("bad region layout")
-	// ErrFault is returned when foreign memory faulted under a load.
+	// ErrFault is returned when shared memory faulted under an access.
 	ErrFault error = sentinel.New("memory fault in shared region")
 )
 

@@ -63,8 +63,8 @@ func (m *Memfd) Retire() {
 //
 // The kernel answers it exactly: it gives a write lease only on a file that is
 // open nowhere else, and a mapping keeps its file open. What is kept for HandOut
-// counts as open. Where it knows no leases
-// on such objects, the error is ErrUnknownHolders; see TellsHolders.
+// counts as open. Where it knows no leases on such objects, the error is
+// ErrUnknownHolders; see TellsHolders.
 func (m *Memfd) Alone() (bool, error) {
 	alone := false
 	err := m.control(func(fd int) error {

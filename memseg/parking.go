@@ -65,7 +65,8 @@ func (s *sharedSleeper) isRung() bool { return s.word.Load() != s.value || anySe
 const briskTime = 5 * time.Millisecond
 
 // sleep returns when the word differs from value or a bit is set, when the timeout
-// passes, or a little later, or without a reason. parked is the owner's word that tells peers to wake it.
+// passes, or a little later, or without a reason. parked is the owner's word that
+// tells peers to wake it.
 //
 // Who was woken soon the last time is watched for a moment: a peer that rings has no
 // call to make, and thousands of short sleeps cost one goroutine's look at their

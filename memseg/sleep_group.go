@@ -40,7 +40,8 @@ type sleepGroup struct {
 	ended      bool
 }
 
-// wait sleeps until the sleeper is rung or the timeout passes. Without a place in a group, it reports so at once.
+// wait sleeps until the sleeper is rung or the timeout passes. Without a place in a
+// group, it reports so at once.
 func (gs *groupedSleepers) wait(s *sharedSleeper, value uint32, timeout time.Duration) (place, woken bool) {
 	if !supportsFutexWaitMany() {
 		return false, false

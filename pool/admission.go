@@ -52,9 +52,10 @@ func (p *NetworkBufferPool) CreateGrant(spec GrantSpec, listener GrantListener) 
 
 // QueueGrant is CreateGrant of a grant that waits while fewer segments than it
 // requires are free and reserved for nobody: admitted is called with it, as a method
-// of the listener is, once they are there, possibly before QueueGrant has returned. Until that, others are asked to give back what
-// exceeds their sizes, which shrink as if it had been admitted. Who does not want to
-// wait any longer calls [Grant.GiveUp] or Destroy.
+// of the listener is, once they are there, possibly before QueueGrant has returned.
+// Until that, others are asked to give back what exceeds their sizes, which shrink as
+// if it had been admitted. Who does not want to wait any longer calls [Grant.GiveUp]
+// or Destroy.
 //
 // Those that wait are admitted in the order in which they came, except that nobody
 // waits behind one for which there would be too little if all gave back what they

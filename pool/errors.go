@@ -6,7 +6,7 @@ import "shuffled/internal/sentinel"
 // that it is about.
 var (
 	// ErrInsufficientBuffers is returned when the required segments of a new
-	// grant exceed what has not been promised to other grants.
+	// grant exceed what is free and reserved for no other grant.
 	ErrInsufficientBuffers error = sentinel.New("insufficient number of network buffers")
 	// ErrInvalidArgument is returned for a parameter outside its range; the
 	// message names parameter, value and range.

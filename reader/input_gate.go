@@ -47,8 +47,8 @@ func (b BufferOrEvent) Event() (shuffle.Event, error) {
 // gate's doorbell. The rules are those of Flink's SingleInputGate.
 //
 // One goroutine at a time calls Next, TryNext, ResumeConsumption or ranges over
-// Records; a call beside another one is shuffle.ErrConcurrentUse. The attaching and failing
-// of channels, and Close, may come from others. After Close every call returns
+// Records; a call beside another one is shuffle.ErrConcurrentUse. The attaching and
+// failing of channels, and Close, may come from others. After Close every call returns
 // shuffle.ErrClosed; buffers that the user retained stay readable until they are
 // released.
 //

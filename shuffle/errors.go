@@ -34,15 +34,17 @@ var (
 	ErrFenced error = sentinel.New("attempt was fenced by a newer or ended one")
 	// ErrAlreadyConsumed is returned to a second consumer of one subpartition.
 	ErrAlreadyConsumed error = sentinel.New("subpartition can only be consumed once")
-	// ErrPermission is returned to a peer that may not connect to the daemon. A
-	// partition it may not read is reported as not found.
+	// ErrPermission is returned to a peer that may not connect to the daemon, and to
+	// one that releases another user's partition which it may read. A partition it may
+	// not read is reported as not found.
 	ErrPermission error = sentinel.New("permission denied")
 )
 
 // Errors about memory and limits.
 var (
 	// ErrInsufficientBuffers is returned when the required segments of a new
-	// partition exceed what the daemon has not promised yet.
+	// partition exceed what is free and reserved for no other, and did not come free
+	// in time.
 	ErrInsufficientBuffers error = sentinel.New("insufficient number of network buffers")
 	// ErrNoMemory is returned when the kernel cannot back a grant of segments.
 	ErrNoMemory error = sentinel.New("out of shared memory")

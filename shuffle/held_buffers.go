@@ -9,12 +9,12 @@ import (
 )
 
 // A consumer's user may keep buffers, and reads on meanwhile. Two things limit that,
-// and both are ErrTooManyBuffersHeld. At most maxHeld buffers are kept beside the one that is
-// being read. And
-// the released cursor is one number: what was read after a kept buffer goes back to
-// the producer only behind it, so one that is kept for long holds back more and more,
-// which nobody minds until the producer waits for just that. Then the user is told, at
-// the latest after stuckGrace, so that the two never wait for each other.
+// and both are ErrTooManyBuffersHeld. At most maxHeld buffers are kept beside the one
+// that is being read. And the released cursor is one number: what was read after a
+// kept buffer goes back to the producer only behind it, so one that is kept for long
+// holds back more and more, which nobody minds until the producer waits for just that.
+// Then the user is told, at the latest after stuckGrace, so that the two never wait for
+// each other.
 
 // maxHeld is how many buffers the user of a consumer may keep while it reads on: half
 // of a subpartition's share of the pool, at least one.

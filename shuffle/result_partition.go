@@ -28,13 +28,13 @@ type Lifecycle interface {
 // its subpartitions. The life of a partition and the rules of emit, broadcast,
 // flush and finish are those of Flink's pipelined result partitions.
 //
-// One goroutine writes (EmitRecord, BroadcastRecord, BroadcastEvent,
-// Reserve, Commit, Abort, Finish, Close). A call that finds another one at it is
-// ErrConcurrentUse and has written nothing; only Reserve, Commit and Abort, which take no
-// lock while a buffer has room, do not notice. Flush, FlushAll, Fail, Release, the
-// attaching of consumers and the counters may be used from any goroutine; to stop a
-// writer that is blocked, cancel its context, or Fail or Release the partition. After
-// Close every call returns ErrClosed.
+// One goroutine writes (EmitRecord, BroadcastRecord, BroadcastEvent, Reserve, Commit,
+// Abort, Finish, Close). A call that finds another one at it is ErrConcurrentUse and
+// has written nothing; only Reserve, Commit and Abort, which take no lock while a
+// buffer has room, do not notice. Flush, FlushAll, Fail, Release, the attaching of
+// consumers and the counters may be used from any goroutine; to stop a writer that is
+// blocked, cancel its context, or Fail or Release the partition. After Close every
+// call returns ErrClosed.
 //
 // A fault of the mapping in a call ends the partition with memseg.ErrFault, but for
 // bytes that are written into a buffer that has room, by OpenBuffer or Reserve and in

@@ -27,8 +27,8 @@ type ManagerConfig struct {
 }
 
 // A ResultPartitionManager is the daemon's registry: it knows every partition by
-// its owner and its id, brings consumers to it that may come before it exists, and remembers
-// what became of the partitions that ended. It knows nothing of sockets and
+// its owner and its id, brings consumers to it that may come before it exists, and
+// remembers what became of the partitions that ended. It knows nothing of sockets and
 // memory: a PartitionHost has those.
 //
 // All methods may be called from any number of goroutines. Hosts and consumers
@@ -43,7 +43,7 @@ type ResultPartitionManager struct {
 	config     ManagerConfig
 	partitions map[PartitionKey]*HostedPartition  // those that have not ended
 	all        map[*HostedPartition]struct{}      // whose memory is not given back
-	byID       map[PartitionID][]*HostedPartition // the same
+	byID       map[PartitionID][]*HostedPartition // those in all
 	empty      chan struct{}                      // closed while all is empty
 	waiting    map[PartitionKey]*list.List        // of *SubpartitionRequest, first come first
 	tombstones tombstones

@@ -36,9 +36,9 @@ const (
 // Close. Flush and the counters may be used from any goroutine. A second goroutine
 // gets shuffle.ErrConcurrentUse, and nothing of its record is written, where a
 // record needs a new buffer, at the end of a buffer, in Broadcast of what a codec
-// serialises, in BroadcastEvent and in Finish. What is not noticed, since it would cost every record,
-// are two records that are put into the same open buffer at the same moment: one
-// may overwrite the other. `go test -race` finds it.
+// serialises, in BroadcastEvent and in Finish. What is not noticed, since it would
+// cost every record, are two records that are put into the same open buffer at the
+// same moment: one may overwrite the other. `go test -race` finds it.
 //
 // A codec that panics, or appends something else than it promised, leaves nothing of
 // its record behind; the writer goes on with the next one. It does what Flink's

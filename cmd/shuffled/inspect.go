@@ -91,10 +91,10 @@ func helpInspect(w io.Writer) {
 
 Shows one result partition of a running daemon: that of an ID, of the beginning of
 one if no other begins so (4 digits or more), of a NAME, or of the name that its id
-was made from. There is a line for each of its
-subpartitions: STATE (idle before a consumer came, attached, consumed, or
-abandoned before its end), buffers and events PUBLISHED by the producer and
-RELEASED by the consumer, BYTES, and the consumer: PID, UID, GATE and CHANNEL.
+was made from. There is a line for each of its subpartitions: STATE (idle before a
+consumer came, attached, consumed, or abandoned before its end), buffers and events
+PUBLISHED by the producer and RELEASED by the consumer, BYTES, and the consumer: PID,
+UID, GATE and CHANNEL.
 `)
 	append(newOperatorOptions().settings(), (&partitionArgument{}).setting()).printHelp(w)
 	fmt.Fprint(w, `

@@ -88,9 +88,8 @@ Columns: ID and ATTEMPT; TYPE; STATE (created, running, finished, then consumed,
 failed, released, expired, lost or fenced); SUBPARTITIONS; SEGMENTS it has and
 POOL, how many it may have now; BYTES and BUFFERS handed over; RECORDS by the
 producer's count; BACK-PRESSURED, the time it waited for segments; PID and UID of
-the producer and whether it is ATTACHED; for a partition that has
-ended, the pid of the READER that keeps its memory, and for how long that has stood
-STILL; NAME.
+the producer and whether it is ATTACHED; for a partition that has ended, the pid of
+the READER that keeps its memory, and for how long that has stood STILL; NAME.
 `)
 	newOperatorOptions().settings().printHelp(w)
 	fmt.Fprint(w, `
