@@ -2,7 +2,6 @@ package ipc
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 )
@@ -35,8 +34,6 @@ type books struct {
 	left   map[*leftBehind]struct{}
 	ended  []*hostedRegion // lately, to be looked at soon
 	totals bookTotals
-	// warned is when a warning was logged last.
-	warned time.Time
 }
 
 // bookTotals are bytes.
@@ -118,21 +115,6 @@ func (b *books) stats() (t bookTotals, l leftStats) {
 		l.backed += left.backed.Load()
 	}
 	return b.totals, l
-}
-
-// warn logs that somebody used memory which he was not given, not too often.
-func (b *books) warn(text string, args ...any) {
-	b.mu.Lock()
-	silent := time.Since(b.warned) < time.Second
-	if !silent {
-		b.warned = time.Now()
-	}
-	b.mu.Unlock()
-	level := slog.LevelWarn
-	if silent {
-		level = slog.LevelDebug
-	}
-	b.server.log.Log(context.Background(), level, text, args...)
 }
 
 // A sweeper is the goroutine that looks at regions and at what was left behind.
@@ -231,7 +213,7 @@ func (w *sweeper) lookAtLeft(now time.Time) (pause time.Duration) {
 			pause = min(pause, l.pause)
 		}
 		if fresh > 0 {
-			b.warn("memory of what was given up is used again, it is taken away", "object", l.name, "uid", l.uid, "pid", l.pid, "bytes", fresh)
+			b.server.throttle.Warn(b.server.log, "memory of what was given up is used again, it is taken away", "object", l.name, "uid", l.uid, "pid", l.pid, "bytes", fresh)
 		}
 		if fresh > 0 || excess != l.booked {
 			b.book(func(t *bookTotals) {

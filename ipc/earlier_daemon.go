@@ -102,10 +102,10 @@ func (e *earlierDaemon) lookAgain() {
 
 // scan counts what the processes have of it, all of them if pids is nil.
 func (e *earlierDaemon) scan(pids []int) {
-	isFirst := pids == nil
+	ofAll := pids == nil
 	deadline := time.Now().Add(earlierScanTime)
 	unseen := false
-	if isFirst {
+	if ofAll {
 		pids = allProcesses()
 	}
 	objects := make(map[uint64]int64)
@@ -126,7 +126,7 @@ func (e *earlierDaemon) scan(pids []int) {
 		bytes += n
 	}
 	e.mu.Lock()
-	if isFirst {
+	if ofAll {
 		e.unseen = unseen
 	}
 	if e.unseen {

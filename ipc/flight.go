@@ -73,11 +73,7 @@ type flight struct {
 func (f *flight) take(more load, ended <-chan struct{}) bool {
 	const shortest, longest = 50 * time.Microsecond, 50 * time.Millisecond
 	for pause := shortest; !f.tryTake(more); pause = min(2*pause, longest) {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ended:
-			timer.Stop()
+		if !sleep(pause, ended) {
 			return false
 		}
 		if f.conn.peerHasEnded() {
@@ -270,11 +266,7 @@ func (l lingering) wait(stop <-chan struct{}) {
 	_ = unix.Shutdown(l.socket, unix.SHUT_RDWR) // the peer sees the end
 	const shortest, longest = time.Millisecond, 500 * time.Millisecond
 	for pause := shortest; unreceivedOf(l.socket) > 0; pause = min(2*pause, longest) {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-stop:
-			timer.Stop()
+		if !sleep(pause, stop) {
 			return
 		}
 	}

@@ -47,7 +47,6 @@ func LimitNames() []string { return slices.Clone(limitNames) }
 // limitOf names the limit because of which a client was refused; "" if there is none.
 func limitOf(err error) string {
 	var at *limitError
-	var field *FieldError
 	switch {
 	case errors.As(err, &at) && slices.Contains(limitNames, at.limit):
 		return at.limit
@@ -57,8 +56,6 @@ func limitOf(err error) string {
 		return limitFileSize
 	case errors.Is(err, shuffle.ErrInsufficientBuffers):
 		return "memory"
-	case errors.As(err, &field) && field.Field == "open_gate.channels" && errors.Is(err, shuffle.ErrQuotaExceeded):
-		return "max-inputs-per-gate"
 	case errors.Is(err, shuffle.ErrQuotaExceeded):
 		return otherLimit
 	}

@@ -79,7 +79,7 @@ func (s *Server) lookAtRegion(r *hostedRegion) (isHot bool) {
 	}
 	if found.fresh > 0 {
 		producer, _ := r.producer()
-		s.books.warn("memory is used that was not granted, it is taken away", "partition", r.spec.ID, "name", r.spec.Name,
+		s.throttle.Warn(s.log, "memory is used that was not granted, it is taken away", "partition", r.spec.ID, "name", r.spec.Name,
 			"uid", producer.UID, "pid", producer.PID, "bytes", found.fresh, "granted", found.allowed)
 	}
 	if found.blame {

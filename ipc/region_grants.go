@@ -295,7 +295,8 @@ func (r *hostedRegion) makeUpdate() (resized *controlpb.PoolResized, excess int)
 func (r *hostedRegion) starve(err error) {
 	r.starved = true
 	s := r.server
-	s.statistics.commitFailed(s.log, r.spec.ID, err)
+	s.statistics.commitFailed()
+	s.throttle.Warn(s.log, "no memory for a grant", "partition", r.spec.ID, "error", err)
 	s.mu.Lock()
 	s.starved = append(s.starved, r)
 	s.mu.Unlock()

@@ -58,14 +58,22 @@ func retryShortage(d *sendDelays, ended <-chan struct{}, attempts int, f func() 
 			return err
 		}
 		d.add(err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ended:
-			timer.Stop()
+		if !sleep(pause, ended) {
 			return err
 		}
 		pause = min(2*pause, longSendPause)
+	}
+}
+
+// sleep returns true after a pause, false when ended is closed before.
+func sleep(pause time.Duration, ended <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ended:
+		return false
 	}
 }
 

@@ -293,15 +293,7 @@ func (s *session) acknowledge(requestID uint64) {
 // notifyFunc queues a notification that is made when its turn comes. It is for
 // any goroutine, also with locks held.
 func (s *session) notifyFunc(build func() (*controlpb.ServerMessage, FDs, error)) {
-	_ = s.outbox.PostFunc(asNotification(func() (msg *controlpb.ServerMessage, fds FDs, err error) {
-		defer func() {
-			if r := recover(); r != nil { // as in run: it ends this session only
-				s.log.Error("notification panicked", "panic", r, "stack", string(debug.Stack()))
-				msg, err = nil, fmt.Errorf("the daemon failed to make a message")
-			}
-		}()
-		return build()
-	})) // an outbox that has ended has nobody to tell
+	_ = s.outbox.PostFunc(asNotification(build)) // an outbox that has ended has nobody to tell
 }
 
 // handle does what a message asks for. An error is the answer; one that wraps

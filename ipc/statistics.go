@@ -118,7 +118,6 @@ type statistics struct {
 	rejects      map[string]uint64
 	limitRejects map[string]uint64
 	audit        auditThrottle
-	lastWarning  time.Time // of commitFailed
 	lastRefusal  time.Time // of refused
 }
 
@@ -142,18 +141,11 @@ func (s *statistics) gateEnded(g *hostedGate) {
 	s.totals.ConsumerIdle += idle
 }
 
-// commitFailed counts a grant without memory, and says so once a second at most.
-func (s *statistics) commitFailed(log *slog.Logger, id shuffle.PartitionID, err error) {
+// commitFailed counts a grant without memory.
+func (s *statistics) commitFailed() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.totals.CommitFailures++
-	warn := time.Since(s.lastWarning) >= time.Second
-	if warn {
-		s.lastWarning = time.Now()
-	}
-	s.mu.Unlock()
-	if warn {
-		log.Warn("no memory for a grant", "partition", id, "error", err)
-	}
 }
 
 // refused says that a partition was refused for want of segments, once a second at

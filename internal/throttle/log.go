@@ -2,7 +2,6 @@
 package throttle
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -22,7 +21,6 @@ type Log struct {
 }
 
 type kind struct {
-	level   slog.Level
 	started time.Time // of the interval
 	lines   int       // in it
 	held    int       // of those that were not passed on
@@ -43,9 +41,9 @@ func New(log *slog.Logger, now func() time.Time) *Log {
 // Warn logs a line of a kind, with that kind as its message; kinds are few. It
 // takes the attributes of who is concerned from log.
 func (l *Log) Warn(log *slog.Logger, msg string, args ...any) {
-	held, pass := l.count(msg, slog.LevelWarn)
+	held, pass := l.count(msg)
 	if held > 0 {
-		l.more(msg, slog.LevelWarn, held)
+		l.more(msg, held)
 	}
 	if pass {
 		log.Warn(msg, args...)
@@ -54,12 +52,12 @@ func (l *Log) Warn(log *slog.Logger, msg string, args ...any) {
 
 // count counts a line, and returns how many of an earlier interval were held back
 // and whether to pass this one on.
-func (l *Log) count(msg string, level slog.Level) (held int, pass bool) {
+func (l *Log) count(msg string) (held int, pass bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.kinds[msg]
 	if k == nil {
-		k = &kind{level: level, started: l.now()}
+		k = &kind{started: l.now()}
 		l.kinds[msg] = k
 	}
 	if l.now().Sub(k.started) >= l.interval {
@@ -76,28 +74,21 @@ func (l *Log) count(msg string, level slog.Level) (held int, pass bool) {
 // Flush logs how many lines were held back in intervals that are over. It is to
 // be called now and then, and once at the end with all.
 func (l *Log) Flush(all bool) {
-	type row struct {
-		msg   string
-		level slog.Level
-		held  int
-	}
-	var rows []row
+	more := make(map[string]int)
 	l.mu.Lock()
 	for msg, k := range l.kinds {
 		if !all && l.now().Sub(k.started) < l.interval {
 			continue
 		}
 		if k.held > 0 {
-			rows = append(rows, row{msg, k.level, k.held})
+			more[msg] = k.held
 		}
 		delete(l.kinds, msg)
 	}
 	l.mu.Unlock()
-	for _, r := range rows {
-		l.more(r.msg, r.level, r.held)
+	for msg, held := range more {
+		l.more(msg, held)
 	}
 }
 
-func (l *Log) more(msg string, level slog.Level, held int) {
-	l.log.Log(context.Background(), level, msg, "more_like_this", held)
-}
+func (l *Log) more(msg string, held int) { l.log.Warn(msg, "more_like_this", held) }
