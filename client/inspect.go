@@ -14,12 +14,12 @@ import (
 // meanwhile may or may not be among them.
 func (c *Client) List(ctx context.Context) ([]shuffle.PartitionInfo, error) {
 	var (
-		rows  []shuffle.PartitionInfo
-		after = &controlpb.ListPartitions{}
+		rows    []shuffle.PartitionInfo
+		request = &controlpb.ListPartitions{}
 	)
 	for {
 		answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ListPartitions{
-			ListPartitions: after,
+			ListPartitions: request,
 		}}, nil)
 		if err != nil {
 			return nil, fmt.Errorf("list partitions: %w", err)
@@ -37,7 +37,7 @@ func (c *Client) List(ctx context.Context) ([]shuffle.PartitionInfo, error) {
 			return rows, nil
 		}
 		last := &rows[len(rows)-1]
-		after = &controlpb.ListPartitions{After: last.ID[:], AfterOwner: &last.Producer.UID}
+		request = &controlpb.ListPartitions{After: last.ID[:], AfterOwner: &last.Producer.UID}
 	}
 }
 
@@ -76,5 +76,6 @@ func (c *Client) NextAttempt(ctx context.Context, id shuffle.PartitionID) (uint3
 	if err != nil {
 		return 0, during("next attempt of partition "+id.String(), err)
 	}
+	answer.drop()
 	return answer.msg.GetNextAttemptReply().GetAttempt(), nil
 }

@@ -2,9 +2,8 @@ package client
 
 import "time"
 
-// tidy has partitions give back the segments that they have not needed between two
-// rounds and longer, whether or not their writers do anything, until nothing is received
-// any more.
+// tidy has partitions give back the segments that they have not needed for a round and
+// longer, whether or not their writers do anything, until nothing is received any more.
 func (c *Client) tidy(pause time.Duration) {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
@@ -14,12 +13,7 @@ func (c *Client) tidy(pause time.Duration) {
 		case <-c.ended:
 			return
 		}
-		c.mu.Lock()
-		partitions := make([]*remotePartition, 0, len(c.partitions))
-		for _, r := range c.partitions {
-			partitions = append(partitions, r)
-		}
-		c.mu.Unlock()
+		partitions, _ := c.stillOpen()
 		for _, r := range partitions {
 			r.mu.Lock()
 			p := r.partition

@@ -1,13 +1,10 @@
 package ipc
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"log/slog"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -309,26 +306,8 @@ func TestClientsWithoutAHelloLeaveRoomForOthers(t *testing.T) {
 	require.ErrorContains(t, DecodeError(refused.GetError()), "connections without a hello")
 }
 
-// A logBuffer is a log that a test reads.
-type logBuffer struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
-
-func (l *logBuffer) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Split(strings.TrimSpace(l.out.String()), "\n")
-}
-
 func TestGarbageOfManyClientsFillsNoLog(t *testing.T) {
-	log := &logBuffer{}
+	log := &syncBuffer{}
 	config := serverConfig()
 	config.Logger = slog.New(slog.NewTextHandler(log, nil))
 	s := startServer(t, config)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -299,6 +300,8 @@ func (b *syncBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+func (b *syncBuffer) lines() []string { return strings.Split(strings.TrimSpace(b.String()), "\n") }
 
 func TestPeersGetWhatTheyMayWriteAndNoMore(t *testing.T) {
 	for _, isolation := range []Isolation{DefaultIsolation, StrictIsolation} {

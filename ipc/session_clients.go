@@ -91,21 +91,3 @@ func (s *session) handleKickClient(id uint64, m *controlpb.KickClient) error {
 	found.kick(fmt.Errorf("%w by an operator (uid %d, pid %d)", errKicked, s.who.UID, s.who.PID))
 	return nil
 }
-
-func (s *session) handleWithdrawPartition(id uint64, m *controlpb.WithdrawPartition) error {
-	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
-	if err != nil {
-		return fmt.Errorf("withdraw_partition.partition_id: %w", err)
-	}
-	row, err := s.server.partitions.Row(partition, m.OwnerUid, s.operator(), 0)
-	if err != nil {
-		return fmt.Errorf("release: %w", err)
-	}
-	reason := fmt.Sprintf("by the operator (uid %d, pid %d)", s.who.UID, s.who.PID)
-	if err := s.server.partitions.Withdraw(partition, row.Producer.UID, s.operator(), reason); err != nil {
-		return err
-	}
-	s.log.Info("partition is released", "partition", partition, "name", row.Name, "owner", row.Producer.UID)
-	s.acknowledge(id)
-	return nil
-}

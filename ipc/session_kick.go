@@ -1,8 +1,6 @@
 package ipc
 
-import (
-	"shuffled/ipc/controlpb"
-)
+import "shuffled/ipc/controlpb"
 
 // kick ends a session from any goroutine: the client is told why, and what it has
 // ends as if it had left. It does not wait. Only the first reason counts.

@@ -82,22 +82,6 @@ func (s *session) handleInspectPartition(id uint64, m *controlpb.InspectPartitio
 	return nil
 }
 
-func (s *session) handleNextAttempt(id uint64, m *controlpb.NextAttempt) error {
-	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
-	if err != nil {
-		return fmt.Errorf("next_attempt.partition_id: %w", err)
-	}
-	attempt, err := s.server.partitions.NextAttempt(partition, s.who.UID)
-	if err != nil {
-		return err
-	}
-	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_NextAttemptReply{
-		NextAttemptReply: &controlpb.NextAttemptReply{Attempt: attempt},
-	}})
-	return nil
-}
-
-// encodePartitionInfo writes a row for the socket.
 func encodePartitionInfo(i *shuffle.PartitionInfo) *controlpb.PartitionInfo {
 	m := &controlpb.PartitionInfo{
 		PartitionId: i.ID[:], Attempt: i.Attempt, Name: i.Name, Type: uint32(i.Type), State: i.State,
@@ -155,4 +139,22 @@ func DecodePartitionInfo(m *controlpb.PartitionInfo) (shuffle.PartitionInfo, err
 		})
 	}
 	return i, nil
+}
+
+func (s *session) handleWithdrawPartition(id uint64, m *controlpb.WithdrawPartition) error {
+	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	if err != nil {
+		return fmt.Errorf("withdraw_partition.partition_id: %w", err)
+	}
+	row, err := s.server.partitions.Row(partition, m.OwnerUid, s.operator(), 0)
+	if err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	reason := fmt.Sprintf("by the operator (uid %d, pid %d)", s.who.UID, s.who.PID)
+	if err := s.server.partitions.Withdraw(partition, row.Producer.UID, s.operator(), reason); err != nil {
+		return err
+	}
+	s.log.Info("partition is released", "partition", partition, "name", row.Name, "owner", row.Producer.UID)
+	s.acknowledge(id)
+	return nil
 }

@@ -239,3 +239,20 @@ func (s *session) handleReleasePartition(id uint64, m *controlpb.ReleasePartitio
 	s.acknowledge(id)
 	return nil
 }
+
+func (s *session) handleNextAttempt(id uint64, m *controlpb.NextAttempt) error {
+	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	if err != nil {
+		return fmt.Errorf("next_attempt.partition_id: %w", err)
+	}
+	attempt, err := s.server.partitions.NextAttempt(partition, s.who.UID)
+	if err != nil {
+		return err
+	}
+	s.reply(id, &controlpb.ServerMessage{Body: &controlpb.ServerMessage_NextAttemptReply{
+		NextAttemptReply: &controlpb.NextAttemptReply{Attempt: attempt},
+	}})
+	return nil
+}
+
+// encodePartitionInfo writes a row for the socket.

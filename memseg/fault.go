@@ -14,14 +14,26 @@ import (
 // Other panics go on.
 func RecoverFault(old bool, what string, err *error) {
 	debug.SetPanicOnFault(old)
-	switch r := recover().(type) {
-	case nil:
-	case interface {
-		error
-		Addr() uintptr
-	}:
-		*err = fmt.Errorf("%s: fault at %#x: %w", what, r.Addr(), ErrFault)
-	default:
+	r := recover()
+	if r == nil {
+		return
+	}
+	fault := FaultOf(r, what)
+	if fault == nil {
 		panic(r)
 	}
+	*err = fault
+}
+
+// FaultOf returns the error of RecoverFault for what recover has returned, or nil if
+// that is no fault of memory.
+func FaultOf(recovered any, what string) error {
+	fault, ok := recovered.(interface {
+		error
+		Addr() uintptr
+	})
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("%s: fault at %#x: %w", what, fault.Addr(), ErrFault)
 }

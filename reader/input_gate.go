@@ -250,27 +250,21 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 		if hasReturned {
 			return
 		}
-		switch p := recover().(type) {
-		case nil: // the goroutine ends
-		case memoryFault:
-			_ = b.Release() // if it was taken already
-			err = fmt.Errorf("read input gate: fault at %#x: %w", p.Addr(), memseg.ErrFault)
-			if g.polled >= 0 {
-				err = g.fail(g.polled, err)
-			}
-		default:
+		p := recover()
+		if p == nil {
+			return // the goroutine ends
+		}
+		if err = memseg.FaultOf(p, "read input gate"); err == nil {
 			panic(p)
+		}
+		_ = b.Release() // if it was taken already
+		if g.polled >= 0 {
+			err = g.fail(g.polled, err)
 		}
 	}()
 	result, err = g.nextElement(ctx, b, mode)
 	hasReturned = true
 	return result, err
-}
-
-// A memoryFault is the panic of an access to memory that is not there.
-type memoryFault interface {
-	error
-	Addr() uintptr
 }
 
 func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (BufferOrEvent, error) {

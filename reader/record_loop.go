@@ -89,16 +89,17 @@ func (r *recordLoop[T]) read(chunk unreadRecords) (rest []byte, goOn bool, err e
 			_ = r.gate.keepUnread(chunk)
 			return
 		}
-		switch p := recover().(type) {
-		case nil: // the codec ends the goroutine
+		p := recover()
+		fault := memseg.FaultOf(p, "read records")
+		switch {
+		case p == nil: // the codec ends the goroutine
 			chunk.bytes = rest
 			_ = r.gate.keepUnread(chunk)
-		case memoryFault:
-			rest, err = nil, r.gate.failRecords(chunk.channel, fmt.Errorf("read records: fault at %#x: %w", p.Addr(), memseg.ErrFault))
+		case fault != nil:
+			rest, err = nil, r.gate.failRecords(chunk.channel, fault)
+		case r.at.who != theCodec:
+			panic(p)
 		default:
-			if r.at.who != theCodec {
-				panic(p)
-			}
 			err = r.gate.loseRecord(chunk.channel, fmt.Errorf("the codec panicked: %v: %w", p, shuffle.ErrCorruptRecord))
 		}
 	}()

@@ -16,6 +16,3 @@ func (p *HostedPartition) Readers() (readers []*SubpartitionRequest, vanished, e
 	}
 	return readers, p.abandoned && !p.evicted, true
 }
-
-// Who returns on whose behalf the request was made.
-func (r *SubpartitionRequest) Who() Principal { return r.claim.Who }

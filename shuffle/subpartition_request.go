@@ -126,6 +126,9 @@ func (r *SubpartitionRequest) notFound(timeout time.Duration) error {
 // Subpartition returns which subpartition was asked for.
 func (r *SubpartitionRequest) Subpartition() int { return r.claim.Subpartition }
 
+// Who returns on whose behalf the request was made.
+func (r *SubpartitionRequest) Who() Principal { return r.claim.Who }
+
 // Consumer returns the consumer that asked.
 func (r *SubpartitionRequest) Consumer() SubpartitionConsumer { return r.consumer }
 

@@ -13,27 +13,11 @@ import (
 
 // runInspect is the command inspect.
 func runInspect(p process) error {
-	o, which := newOperatorOptions(), &partitionArgument{}
-	rest, err := append(o.settings(), which.setting()).load(p.args, p.environ)
-	if err != nil {
-		return err
-	}
-	if len(rest) == 0 || rest[0] == "" {
-		return usagef("needs the ID or the name of a partition; 'shuffled list' shows them")
-	}
-	if err := noArguments(rest[1:]); err != nil {
-		return err
-	}
-	which.text = rest[0]
-	return o.ask(func(ctx context.Context, c *client.Client) error {
-		info, err := which.inspect(ctx, c)
-		if err != nil {
-			return err
-		}
+	return onPartition(p, func(_ context.Context, _ *client.Client, o *operatorOptions, info *shuffle.PartitionInfo) error {
 		if o.output == "json" {
-			return writeJSON(p.stdout, newPartitionJSON(&info))
+			return writeJSON(p.stdout, newPartitionJSON(info))
 		}
-		return writePartition(p.stdout, &info)
+		return writePartition(p.stdout, info)
 	})
 }
 

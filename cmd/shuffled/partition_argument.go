@@ -29,6 +29,30 @@ func (a *partitionArgument) setting() *setting {
 	}
 }
 
+// onPartition is a command about one partition: it reads the command line, finds the
+// partition and calls f with what the daemon knows of it.
+func onPartition(p process, f func(ctx context.Context, c *client.Client, o *operatorOptions, info *shuffle.PartitionInfo) error) error {
+	o, which := newOperatorOptions(), &partitionArgument{}
+	rest, err := append(o.settings(), which.setting()).load(p.args, p.environ)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 || rest[0] == "" {
+		return usagef("needs the ID or the name of a partition; 'shuffled list' shows them")
+	}
+	if err := noArguments(rest[1:]); err != nil {
+		return err
+	}
+	which.text = rest[0]
+	return o.ask(func(ctx context.Context, c *client.Client) error {
+		info, err := which.inspect(ctx, c)
+		if err != nil {
+			return err
+		}
+		return f(ctx, c, o, &info)
+	})
+}
+
 // inspect finds the partition and returns what the daemon knows of it. Of one that
 // has ended and is not listed any more, the error says what became of it.
 func (a *partitionArgument) inspect(ctx context.Context, c *client.Client) (shuffle.PartitionInfo, error) {

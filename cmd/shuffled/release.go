@@ -6,27 +6,12 @@ import (
 	"io"
 
 	"shuffled/client"
+	"shuffled/shuffle"
 )
 
 // runRelease is the command release.
 func runRelease(p process) error {
-	o, which := newOperatorOptions(), &partitionArgument{}
-	rest, err := append(o.settings(), which.setting()).load(p.args, p.environ)
-	if err != nil {
-		return err
-	}
-	if len(rest) == 0 || rest[0] == "" {
-		return usagef("needs the ID or the name of a partition; 'shuffled list' shows them")
-	}
-	if err := noArguments(rest[1:]); err != nil {
-		return err
-	}
-	which.text = rest[0]
-	return o.ask(func(ctx context.Context, c *client.Client) error {
-		info, err := which.inspect(ctx, c)
-		if err != nil {
-			return err
-		}
+	return onPartition(p, func(ctx context.Context, c *client.Client, _ *operatorOptions, info *shuffle.PartitionInfo) error {
 		return c.Withdraw(ctx, info.ID, info.Producer.UID)
 	})
 }
