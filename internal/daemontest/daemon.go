@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,9 @@ type Options struct {
 	Program string
 	// Env is added to an environment that has no variables of shuffled.
 	Env []string
+	// Through is a command that ends by executing its further arguments, to start the
+	// daemon by; none by default.
+	Through []string
 	// Socket is where it listens; in a new directory by default.
 	Socket string
 	// Args follow what the test needs: socket, a free metrics port, a log in JSON,
@@ -93,7 +97,8 @@ func (o *Options) command(t testing.TB) *exec.Cmd {
 		o.Socket = SocketPath(t)
 	}
 	args := []string{"serve", "-socket", o.Socket, "-metrics-address", "127.0.0.1:0", "-pprof", "-log-format", "json", "-memory", "64MiB"}
-	command := exec.Command(o.Program, append(args, o.Args...)...)
+	args = slices.Concat(o.Through, []string{o.Program}, args, o.Args)
+	command := exec.Command(args[0], args[1:]...)
 	command.Env = Environ(o.Env...)
 	command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	return command

@@ -58,11 +58,12 @@ func requireBaseline(t *testing.T, d *daemontest.Daemon, before baseline) {
 	}
 }
 
-// quiesce waits until nothing of the work before is left with the daemon.
-func quiesce(t *testing.T, d *daemontest.Daemon) {
+// quiesce waits until nothing of the work before is left with the daemon, to which
+// the test itself has some connections.
+func quiesce(t *testing.T, d *daemontest.Daemon, connections int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		b := look(d)
-		return b["partitions"] == 0 && b["shuffled_connections"] == 1 && b["shuffled_gates"] == 0 && b["mappings"] == 0
+		return b["partitions"] == 0 && b["shuffled_connections"] == float64(connections) && b["shuffled_gates"] == 0 && b["mappings"] == 0
 	}, daemontest.Patience, 2*time.Millisecond)
 }

@@ -33,8 +33,9 @@ const endOfPartition = "end of partition"
 type consumerResult struct {
 	Records []uint64 // by channel
 	Bytes   uint64
-	Ends    []string // by channel: endOfPartition or the text of a sentinel
-	Left    bool     // closed early
+	Ends    []string      // by channel: endOfPartition or the text of a sentinel
+	Left    bool          // closed early
+	Reading time.Duration // from the first record to the end
 }
 
 // channelErrors are the ways in which a channel may end early.
@@ -67,6 +68,8 @@ func consume(ctx context.Context, plan consumerPlan) (result consumerResult, err
 // read reads until something ends; again says that other channels go on.
 func (plan *consumerPlan) read(ctx context.Context, gate *reader.InputGate, result *consumerResult) (again bool, err error) {
 	total := uint64(0)
+	var first time.Time
+	defer func() { result.Reading = time.Since(first) }()
 	for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
 		if errors.Is(err, shuffle.ErrIncomplete) {
 			break // all have ended, and what was lost was told before
@@ -86,7 +89,9 @@ func (plan *consumerPlan) read(ctx context.Context, gate *reader.InputGate, resu
 		}
 		result.Records[channel]++
 		result.Bytes += uint64(len(rec))
-		total++
+		if total++; total == 1 {
+			first = time.Now()
+		}
 		if plan.PauseEvery > 0 && total%plan.PauseEvery == 0 {
 			time.Sleep(time.Millisecond)
 		}

@@ -191,7 +191,7 @@ func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
 	writing.waitFor(done, ctx.Done())
 	require.NoError(t, ctx.Err())
 	result := reading.result()
-	require.Greater(t, result.Records[0], before)
+	require.Greater(t, result.Records[0], before, "%s\n%s", reading.report(), writing.report())
 	// A pause of half a second, on a busy machine, may end a wait; the end of the
 	// stream cannot be told to the daemon any more. Everything else must work.
 	for _, w := range []*worker{reading, writing} {

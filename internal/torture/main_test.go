@@ -60,10 +60,11 @@ func startDaemon(t *testing.T, args ...string) *daemontest.Daemon {
 	})
 }
 
-// A workerPlan is what a worker process is to do: one of the two.
+// A workerPlan is what a worker process is to do: one of these.
 type workerPlan struct {
-	Producer *producerPlan
-	Consumer *consumerPlan
+	Producer  *producerPlan
+	Consumer  *consumerPlan
+	Neighbour *neighbourPlan
 }
 
 // The kinds of events that a worker reports, one a line on its standard output.
@@ -104,9 +105,12 @@ func work(text string) (code int) {
 	}
 	last := event{Kind: done}
 	var err error
-	if plan.Producer != nil {
+	switch {
+	case plan.Producer != nil:
 		err = produce(context.Background(), *plan.Producer, tell)
-	} else {
+	case plan.Neighbour != nil:
+		err = beNeighbour(*plan.Neighbour)
+	default:
 		var result consumerResult
 		result, err = consume(context.Background(), *plan.Consumer)
 		last.Result = &result

@@ -43,7 +43,7 @@ func torture(t *testing.T, rounds, seed uint64, args ...string) {
 		if before == nil {
 			// The first round made the daemon open what it keeps: a poller, a few
 			// goroutines of its runtime.
-			quiesce(t, d)
+			quiesce(t, d, 1)
 			before = look(d)
 		}
 		requireBaseline(t, d, before)

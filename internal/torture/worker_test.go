@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,16 +36,33 @@ type worker struct {
 // startWorker starts a process for a plan.
 func startWorker(t *testing.T, name, socket string, plan workerPlan) *worker {
 	t.Helper()
-	text, err := json.Marshal(plan)
-	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
+	return startWorkerAs(t, name, socket, workerOptions{program: self}, plan)
+}
+
+// workerOptions say how a worker runs; program alone is required.
+type workerOptions struct {
+	program    string
+	dir        string // where it may leave a core
+	credential *syscall.Credential
+	nice       bool // others go first
+}
+
+func startWorkerAs(t *testing.T, name, socket string, o workerOptions, plan workerPlan) *worker {
+	t.Helper()
+	text, err := json.Marshal(plan)
+	require.NoError(t, err)
 	w := &worker{name: name, plan: plan, ended: make(chan struct{}), changed: make(chan struct{}), seen: make(map[string]bool)}
-	w.command = exec.Command(self)
+	w.command = exec.Command(o.program)
+	if o.nice {
+		w.command = exec.Command("nice", "-n", "19", o.program)
+	}
+	w.command.Dir = o.dir
 	w.command.Env = append(os.Environ(), workerVariable+"="+string(text), client.SocketVariable+"="+socket, "GOTRACEBACK=all",
 		"GORACE=atexit_sleep_ms=0") // the race detector has every process wait a second
 	w.command.Stderr = &w.stderr
-	w.command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	w.command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: o.credential}
 	stdout, err := w.command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, w.command.Start())

@@ -1,0 +1,212 @@
+package torture
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"shuffled/internal/daemontest"
+	"shuffled/reader"
+	"shuffled/shuffle"
+	"shuffled/writer"
+)
+
+// The users of the neighbourhood. Group is that of all, which may use the daemon.
+const (
+	honestUID   = 3001
+	hostileUID  = 3002
+	carelessUID = 3003
+	groupGID    = 3000
+)
+
+func honestPartition(round int) shuffle.PartitionID {
+	return shuffle.NamedPartitionID(fmt.Sprintf("honest/%d", round))
+}
+
+// An honest job goes on beside neighbours that flood, hold, never read, touch what
+// was not granted, die while they dump core, and close and keep: it gets the right
+// content at its speed, and when all have gone the daemon and the kernel hold what
+// they held before.
+//
+// SHUFFLED_NEIGHBOURS_ROUNDS sets how often the job runs alone and beside them; from
+// five on its speed is judged, too.
+func TestAnHonestJobGoesOnBesideHostileNeighbours(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can run processes of other users")
+	}
+	rounds := int(fromEnvironment(t, "SHUFFLED_NEIGHBOURS_ROUNDS", 1))
+	n := startNeighbourhood(t)
+	n.runJobs(1) // opens what the daemon keeps
+	quiesce(t, n.daemon, 0)
+	before, shmem := look(n.daemon), n.cgroup.shmem(t)
+	var alone, beside []float64
+	for range rounds {
+		alone = append(alone, n.runJobs(6))
+		beside = append(beside, n.runJobsBesideNeighbours(6))
+		quiesce(t, n.daemon, 0)
+		requireBaseline(t, n.daemon, before)
+		require.Eventually(t, func() bool { return n.cgroup.shmem(t) <= shmem }, daemontest.Patience, 10*time.Millisecond,
+			"shared memory of the daemon's cgroup: %v before", shmem)
+	}
+	require.Equal(t, "0", n.cgroup.kills(t), "processes killed for want of memory")
+	require.True(t, n.daemon.Running())
+	n.logRefusals()
+	slices.Sort(alone)
+	slices.Sort(beside)
+	ratio := beside[rounds/2] / alone[rounds/2]
+	t.Logf("%d rounds: %.0f MiB/s alone, %.0f beside %d neighbours, %.2f of it", rounds, alone[rounds/2], beside[rounds/2], len(neighbourKinds), ratio)
+	if rounds >= 5 {
+		require.GreaterOrEqual(t, ratio, 2.0/3, "of its speed alone: %v alone, %v beside", alone, beside)
+	}
+}
+
+// A neighbourhood is a daemon in a small cgroup, and its users.
+type neighbourhood struct {
+	t       *testing.T
+	daemon  *daemontest.Daemon
+	cgroup  *memoryCgroup
+	program string // this binary, where every user can execute it
+	jobs    int
+}
+
+func startNeighbourhood(t *testing.T) *neighbourhood {
+	n := &neighbourhood{t: t, cgroup: newMemoryCgroup(t, 256<<20)}
+	program, err := buildDaemon()
+	require.NoError(t, err)
+	dir := filepath.Dir(program)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	n.program = filepath.Join(dir, "worker")
+	copyProgram(t, n.program)
+	n.daemon = daemontest.Start(t, daemontest.Options{
+		Program: program, Through: n.cgroup.enter(),
+		Args: []string{"-memory", "96MiB", "-allowed-gids", fmt.Sprint(groupGID), "-retention", "2s"},
+	})
+	require.NoError(t, os.Chmod(filepath.Dir(n.daemon.Socket), 0o755))
+	require.NoError(t, os.Chown(n.daemon.Socket, 0, groupGID))
+	return n
+}
+
+func copyProgram(t *testing.T, to string) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	from, err := os.Open(self)
+	require.NoError(t, err)
+	defer from.Close()
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	require.NoError(t, err)
+	_, err = io.Copy(file, from)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+}
+
+func (n *neighbourhood) as(uid uint32, dir string) workerOptions {
+	return workerOptions{program: n.program, dir: dir, credential: &syscall.Credential{Uid: uid, Gid: groupGID, NoSetGroups: true}}
+}
+
+// runJobs runs the honest job so many times and returns its speed in MiB a second.
+func (n *neighbourhood) runJobs(times int) float64 {
+	n.t.Helper()
+	bytes, reading := uint64(0), time.Duration(0)
+	for range times {
+		result := n.runJob()
+		bytes += result.Bytes
+		reading += result.Reading
+	}
+	return float64(bytes) / (1 << 20) / reading.Seconds()
+}
+
+// runJob has the honest user move records from one process to another, and checks
+// them all.
+func (n *neighbourhood) runJob() *consumerResult {
+	const records = 1_000_000
+	t := n.t
+	t.Helper()
+	id := honestPartition(n.jobs)
+	n.jobs++
+	s := stream{Seed: uint64(n.jobs), MaxSize: 1000}
+	consumer := startWorkerAs(t, "honest consumer", n.daemon.Socket, n.as(honestUID, ""), workerPlan{Consumer: &consumerPlan{
+		Inputs: []reader.Input{{Partition: id}}, Streams: []stream{s},
+	}})
+	producer := startWorkerAs(t, "honest producer", n.daemon.Socket, n.as(honestUID, ""), workerPlan{Producer: &producerPlan{
+		Partition: id, Streams: []stream{s}, Records: records, Mode: emitting, Timeout: writer.DefaultBufferTimeout, FlushEvery: records,
+	}})
+	for _, w := range []*worker{producer, consumer} {
+		select {
+		case <-w.ended:
+		case <-time.After(daemontest.Patience):
+			require.Fail(t, "the honest job hangs", "%s\n%s", w.report(), n.daemon.Goroutines())
+		}
+		require.NotNil(t, w.last, w.report())
+		require.Empty(t, w.last.Outcome.Error, w.report())
+	}
+	result := consumer.last.Result
+	require.Equal(t, []string{endOfPartition}, result.Ends)
+	require.Equal(t, []uint64{records}, result.Records)
+	return result
+}
+
+func (n *neighbourhood) runJobsBesideNeighbours(times int) float64 {
+	n.t.Helper()
+	defer n.letLoose()()
+	time.Sleep(time.Second) // they come first
+	return n.runJobs(times)
+}
+
+// logRefusals tells what neighbours were refused, of which there must be something.
+func (n *neighbourhood) logRefusals() {
+	metrics, refused := n.daemon.Metrics(), 0.0
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		if metrics[name] > 0 && (strings.Contains(name, "reject") || strings.Contains(name, "refus") || strings.Contains(name, "excess") || strings.Contains(name, "protocol_errors")) {
+			n.t.Logf("%s %v", name, metrics[name])
+			refused += metrics[name]
+		}
+	}
+	require.NotZero(n.t, refused)
+}
+
+// letLoose starts a neighbour of each kind, again and again, until stop is called.
+func (n *neighbourhood) letLoose() (stop func()) {
+	dir := n.t.TempDir()
+	require.NoError(n.t, os.Chmod(dir, 0o777))
+	require.NoError(n.t, os.Chmod(filepath.Dir(dir), 0o755))
+	stopping := make(chan struct{})
+	var all sync.WaitGroup
+	for i, kind := range slices.Sorted(maps.Keys(neighbourKinds)) {
+		uid := uint32(hostileUID)
+		if i%2 == 1 {
+			uid = carelessUID
+		}
+		options := n.as(uid, dir)
+		options.nice = true
+		all.Go(func() {
+			for {
+				w := startWorkerAs(n.t, kind, n.daemon.Socket, options, workerPlan{
+					Neighbour: &neighbourPlan{Kind: kind, Metrics: n.daemon.URL, For: time.Hour},
+				})
+				select {
+				case <-w.ended:
+				case <-stopping:
+					w.signal(unix.SIGKILL)
+					<-w.ended
+					return
+				}
+				if text := w.stderr.String(); strings.Contains(text, "a foreign partition was read") || strings.Contains(text, "panic:") {
+					n.t.Errorf("%s: %s", kind, text)
+				}
+			}
+		})
+	}
+	return func() { close(stopping); all.Wait() }
+}
