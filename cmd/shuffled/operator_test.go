@@ -151,8 +151,12 @@ func TestWhatAUserChoseReachesTheTerminalQuoted(t *testing.T) {
 	require.Equal(t, "a\x1b[2Jb\u009b2J\u202e\U000e0001", row.Name, "programs get what it is")
 	text := operate(t, d, "list") + operate(t, d, "inspect", "hostile") + asJSON
 	require.NoError(t, p.Close())
-	code, _, stderr := runProgram(nil, "inspect", "hostile", "-socket", d.Socket)
-	require.Equal(t, exitError, code)
+	var stderr string
+	require.Eventually(t, func() bool { // Close does not wait for the daemon
+		var code int
+		code, _, stderr = runProgram(nil, "inspect", "hostile", "-socket", d.Socket)
+		return code == exitError
+	}, daemontest.Patience, 10*time.Millisecond)
 	require.Contains(t, stderr, `partition "a\x1b[2Jb\u009b2J\u202e\U000e0001" (`)
 	require.Contains(t, stderr, `boom\x1b]0;title\a`)
 	for _, text := range []string{text, stderr} {
