@@ -228,6 +228,8 @@ func TestClosedAfterAnEndThatNobodyAcknowledgedIsALostProducerToLateConsumers(t 
 	require.ErrorIs(t, err, shuffle.ErrOutcomeUnknown)
 	require.Equal(t, []string{"record"}, readAll(t, gate)[0], "who was there reads a whole stream")
 	require.NoError(t, p.Close())
+	_, err = producer.List(testContext(t)) // the daemon has heard of the end before it answers
+	require.NoError(t, err)
 	late := openOne(t, consumer, p.ID(), 1)
 	_, err = nextError(t, late)
 	require.ErrorIs(t, err, shuffle.ErrProducerLost)
