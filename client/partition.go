@@ -244,8 +244,9 @@ func (r *remotePartition) daemonLost(err error) {
 }
 
 func (r *remotePartition) resized(m *controlpb.PoolResized) {
-	granted, err := ipc.DecodeSegments("pool_resized.granted", m.GetGranted(), r.segments)
 	r.tell(func(p *shuffle.ResultPartition) {
+		// How many there are is known once it is open.
+		granted, err := ipc.DecodeSegments("pool_resized.granted", m.GetGranted(), r.segments)
 		if err == nil {
 			err = p.PoolResized(int(m.GetPoolSize()), granted)
 		}
