@@ -30,6 +30,9 @@ const (
 	groupGID    = 3000
 )
 
+// jobsARound is how often the honest job runs alone, and how often beside neighbours.
+const jobsARound = 5
+
 func honestPartition(round int) shuffle.PartitionID {
 	return shuffle.NamedPartitionID(fmt.Sprintf("honest/%d", round))
 }
@@ -47,13 +50,17 @@ func TestAnHonestJobGoesOnBesideHostileNeighbours(t *testing.T) {
 	}
 	rounds := int(fromEnvironment(t, "SHUFFLED_NEIGHBOURS_ROUNDS", 1))
 	n := startNeighbourhood(t)
+	n.records = 200_000
+	if rounds >= 5 {
+		n.records = 1_000_000
+	}
 	n.runJobs(1) // opens what the daemon keeps
 	quiesce(t, n.daemon, 0)
 	before, shmem := look(n.daemon), n.cgroup.shmem(t)
 	var alone, beside []float64
 	for range rounds {
-		alone = append(alone, n.runJobs(6))
-		beside = append(beside, n.runJobsBesideNeighbours(6))
+		alone = append(alone, n.runJobs(jobsARound))
+		beside = append(beside, n.runJobsBesideNeighbours(jobsARound))
 		quiesce(t, n.daemon, 0)
 		requireBaseline(t, n.daemon, before)
 		require.Eventually(t, func() bool { return n.cgroup.shmem(t) <= shmem }, daemontest.Patience, 10*time.Millisecond,
@@ -78,6 +85,7 @@ type neighbourhood struct {
 	cgroup  *memoryCgroup
 	program string // this binary, where every user can execute it
 	jobs    int
+	records uint64 // of a job
 }
 
 func startNeighbourhood(t *testing.T) *neighbourhood {
@@ -130,7 +138,6 @@ func (n *neighbourhood) runJobs(times int) float64 {
 // runJob has the honest user move records from one process to another, and checks
 // them all.
 func (n *neighbourhood) runJob() *consumerResult {
-	const records = 1_000_000
 	t := n.t
 	t.Helper()
 	id := honestPartition(n.jobs)
@@ -140,7 +147,7 @@ func (n *neighbourhood) runJob() *consumerResult {
 		Inputs: []reader.Input{{Partition: id}}, Streams: []stream{s},
 	}})
 	producer := startWorkerAs(t, "honest producer", n.daemon.Socket, n.as(honestUID, ""), workerPlan{Producer: &producerPlan{
-		Partition: id, Streams: []stream{s}, Records: records, Mode: emitting, Timeout: writer.DefaultBufferTimeout, FlushEvery: records,
+		Partition: id, Streams: []stream{s}, Records: n.records, Mode: emitting, Timeout: writer.DefaultBufferTimeout, FlushEvery: n.records,
 	}})
 	for _, w := range []*worker{producer, consumer} {
 		select {
@@ -153,7 +160,7 @@ func (n *neighbourhood) runJob() *consumerResult {
 	}
 	result := consumer.last.Result
 	require.Equal(t, []string{endOfPartition}, result.Ends)
-	require.Equal(t, []uint64{records}, result.Records)
+	require.Equal(t, []uint64{n.records}, result.Records)
 	return result
 }
 
