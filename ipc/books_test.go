@@ -185,25 +185,41 @@ func TestKeptGateStaysBooked(t *testing.T) {
 	s.requireIdle()
 }
 
-// Whoever vanished with his connection may be reading on.
-func TestMemoryOfAReaderThatVanishedIsNotTakenAway(t *testing.T) {
-	s := startServer(t, greedyConfig())
+// A vanishedReader has lost its connection and still maps the first ten segments of a
+// partition, whose producer is connected.
+type vanishedReader struct {
+	producer      *rawClient
+	created       *controlpb.PartitionCreated
+	written, read *memseg.Region
+	firstSegment  int // where the segments begin
+}
+
+func (s *testServer) leaveAReader() vanishedReader {
+	t := s.t
+	t.Helper()
 	producer, consumer := s.greet(), s.greet()
 	id := shuffle.NewPartitionID()
-	created := producer.createUnbounded(id)
-	written := producer.mapFirst(created.RegionSize, memseg.ReadWrite)
-	require.NotNil(t, producer.ask(mappedMessage(created.Epoch)).GetAck())
-	producer.tell(wantMessage(created.Epoch, 10))
+	v := vanishedReader{producer: producer, created: producer.createUnbounded(id)}
+	v.written = producer.mapFirst(v.created.RegionSize, memseg.ReadWrite)
+	require.NotNil(t, producer.ask(mappedMessage(v.created.Epoch)).GetAck())
+	producer.tell(wantMessage(v.created.Epoch, 10))
 	producer.note(func(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil })
-	start := written.Size() - int(created.PoolMax)*minSegmentSize
-	copy(written.Bytes()[start:], "still there")
+	v.firstSegment = v.written.Size() - int(v.created.PoolMax)*minSegmentSize
+	copy(v.written.Bytes()[v.firstSegment:], "still there")
 	gate := consumer.openGate(1)
 	require.NotNil(t, consumer.ask(addInputsMessage(gate, 0, id, 0)).GetAck())
 	consumer.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil })
-	read := consumer.mapFirst(created.RegionSize, memseg.ReadOnly)
+	v.read = consumer.mapFirst(v.created.RegionSize, memseg.ReadOnly)
 	consumer.leave()
-	producer.leave()
-	require.NoError(t, written.Close())
+	return v
+}
+
+// Whoever vanished with his connection may be reading on.
+func TestMemoryOfAReaderThatVanishedIsNotTakenAway(t *testing.T) {
+	s := startServer(t, greedyConfig())
+	v := s.leaveAReader()
+	v.producer.leave()
+	require.NoError(t, v.written.Close())
 	s.eventually("only its reader has it", func(now Snapshot) bool { return len(now.Partitions) == 0 && now.Gates == 0 })
 	now := s.Snapshot()
 	require.Equal(t, int64(now.Pool.Used)*minSegmentSize, now.Memory.LeftBehind, "it is charged as before")
@@ -211,34 +227,21 @@ func TestMemoryOfAReaderThatVanishedIsNotTakenAway(t *testing.T) {
 	require.Zero(t, now.Memory.Granted)
 	require.Zero(t, now.Pool.Required, "nothing is promised to it")
 	requireBooksBalance(t, now)
-	require.Zero(t, touch(read, int64(read.Size())-128*minSegmentSize, false))
+	require.Zero(t, touch(v.read, int64(v.read.Size())-128*minSegmentSize, false))
 	s.eventually("what was not granted is taken away", func(now Snapshot) bool {
 		return now.Totals.UngrantedBytes > 0 && now.Memory.LeftBehind == int64(now.Pool.Used)*minSegmentSize
 	})
-	require.Equal(t, "still there", string(read.Bytes()[start:][:11]))
-	require.NoError(t, read.Close())
+	require.Equal(t, "still there", string(v.read.Bytes()[v.firstSegment:][:11]))
+	require.NoError(t, v.read.Close())
 	s.requireIdle()
 }
 
 // Nor by the shrinking of an ended partition, whose producer is still connected.
 func TestEndedPartitionKeepsWhatAReaderThatVanishedMayRead(t *testing.T) {
 	s := startServer(t, greedyConfig())
-	producer, consumer := s.greet(), s.greet()
-	id := shuffle.NewPartitionID()
-	created := producer.createUnbounded(id)
-	written := producer.mapFirst(created.RegionSize, memseg.ReadWrite)
-	require.NotNil(t, producer.ask(mappedMessage(created.Epoch)).GetAck())
-	producer.tell(wantMessage(created.Epoch, 10))
-	producer.note(func(m *controlpb.ServerMessage) bool { return m.GetPoolResized() != nil })
-	start := written.Size() - int(created.PoolMax)*minSegmentSize
-	copy(written.Bytes()[start:], "still there")
-	gate := consumer.openGate(1)
-	require.NotNil(t, consumer.ask(addInputsMessage(gate, 0, id, 0)).GetAck())
-	consumer.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil })
-	read := consumer.mapFirst(created.RegionSize, memseg.ReadOnly)
-	consumer.leave()
+	v := s.leaveAReader()
 	s.eventually("the reader is gone", func(now Snapshot) bool { return now.Memory.LeftBehindObjects == 1 })
-	require.NotNil(t, producer.ask(releaseMessage(created.Epoch)).GetAck())
+	require.NotNil(t, v.producer.ask(releaseMessage(v.created.Epoch)).GetAck())
 	held := s.Snapshot().Memory.Ended
 	require.Positive(t, held)
 	for range 2 * endLooks {
@@ -247,10 +250,10 @@ func TestEndedPartitionKeepsWhatAReaderThatVanishedMayRead(t *testing.T) {
 		}
 	}
 	require.Equal(t, held, s.Snapshot().Memory.Ended)
-	require.Equal(t, "still there", string(read.Bytes()[start:][:11]))
-	producer.leave()
-	require.NoError(t, written.Close())
-	require.NoError(t, read.Close())
+	require.Equal(t, "still there", string(v.read.Bytes()[v.firstSegment:][:11]))
+	v.producer.leave()
+	require.NoError(t, v.written.Close())
+	require.NoError(t, v.read.Close())
 	s.requireIdle()
 }
 

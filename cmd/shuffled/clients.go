@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -12,28 +11,7 @@ import (
 
 // runClients is the command clients.
 func runClients(p process) error {
-	o := newOperatorOptions()
-	rest, err := o.settings().load(p.args, p.environ)
-	if err != nil {
-		return err
-	}
-	if err := noArguments(rest); err != nil {
-		return err
-	}
-	return o.ask(func(ctx context.Context, c *client.Client) error {
-		clients, err := c.Clients(ctx)
-		if err != nil {
-			return err
-		}
-		if o.output == "json" {
-			rows := []clientJSON{} // an empty list is [], not null
-			for i := range clients {
-				rows = append(rows, newClientJSON(&clients[i]))
-			}
-			return writeJSON(p.stdout, rows)
-		}
-		return writeClientTable(p.stdout, clients)
-	})
+	return listRows(p, (*client.Client).Clients, newClientJSON, writeClientTable)
 }
 
 // ClientJSON is a client as programs see it. Fields are only ever added.

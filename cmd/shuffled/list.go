@@ -13,6 +13,14 @@ import (
 
 // runList is the command list.
 func runList(p process) error {
+	return listRows(p, (*client.Client).List, newPartitionJSON, writePartitionTable)
+}
+
+// listRows is a command without arguments that shows what a daemon lists, as a table
+// or as JSON.
+func listRows[Row, Encoded any](p process, list func(*client.Client, context.Context) ([]Row, error),
+	encode func(*Row) Encoded, writeTable func(io.Writer, []Row) error,
+) error {
 	o := newOperatorOptions()
 	rest, err := o.settings().load(p.args, p.environ)
 	if err != nil {
@@ -22,18 +30,18 @@ func runList(p process) error {
 		return err
 	}
 	return o.ask(func(ctx context.Context, c *client.Client) error {
-		partitions, err := c.List(ctx)
+		rows, err := list(c, ctx)
 		if err != nil {
 			return err
 		}
 		if o.output == "json" {
-			rows := []partitionJSON{} // an empty list is [], not null
-			for i := range partitions {
-				rows = append(rows, newPartitionJSON(&partitions[i]))
+			encoded := []Encoded{} // an empty list is [], not null
+			for i := range rows {
+				encoded = append(encoded, encode(&rows[i]))
 			}
-			return writeJSON(p.stdout, rows)
+			return writeJSON(p.stdout, encoded)
 		}
-		return writePartitionTable(p.stdout, partitions)
+		return writeTable(p.stdout, rows)
 	})
 }
 

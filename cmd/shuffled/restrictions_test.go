@@ -251,7 +251,7 @@ func TestRestrictedHostsWorkOrAreRefusedByName(t *testing.T) {
 			env := []string{"TEST_RESTRICTION=" + r.name, "TEST_WRITABLE=" + filepath.Dir(socket)}
 			d, started := daemontest.TryStart(t, daemontest.Options{Env: append(env, asProgram), Socket: socket, Args: r.args})
 			if !started && d.Wait() == exitNotRestricted {
-				t.Skip(d.LogText())
+				t.Skipf("this host cannot be restricted so: %s", d.LogText())
 			}
 			if len(r.refused) > 0 {
 				require.Equal(t, exitError, d.Wait(), d.LogText())
@@ -286,7 +286,7 @@ func TestCheckSaysWhatIsRefused(t *testing.T) {
 
 	refused := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "-memory", "64MiB")
 	if refused.Code == exitNotRestricted {
-		t.Skip(refused.Stderr)
+		t.Skipf("this host cannot be restricted so: %s", refused.Stderr)
 	}
 	require.Equal(t, exitError, refused.Code)
 	require.Contains(t, refused.Stdout, "ok        back a page of it with memory\n")
