@@ -142,7 +142,6 @@ type remotePartition struct {
 	segments int // of the region
 
 	poolMu    sync.Mutex
-	stock     []int // came with the partition, and its pool has not asked for them yet
 	returning []int // to be sent back
 	destroyed bool
 
@@ -193,9 +192,6 @@ func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, 
 		return nil, fmt.Errorf("the region is not that of the partition: %w", shuffle.ErrProtocol)
 	}
 	r.segments = layout.Segments
-	if r.stock, err = ipc.DecodeSegments("partition_created.granted", m.GetGranted(), layout.Segments); err != nil {
-		return nil, err
-	}
 	segments, err := pool.NewLocalBufferPool(pool.LocalConfig{
 		Required: int(m.GetPoolRequired()), Max: layout.Segments, Subpartitions: layout.Subpartitions,
 		MaxBuffersPerChannel: spec.MaxBuffersPerChannel, RequestBatch: requestBatch,
@@ -371,23 +367,17 @@ func (r *remotePartition) ClosePartition() error {
 // Attach implements pool.Source. Deliveries go through the partition.
 func (r *remotePartition) Attach(*pool.LocalBufferPool) {}
 
-// Request implements pool.Source.
+// Request implements pool.Source. What it asks for comes later.
 func (r *remotePartition) Request(n int) []int {
 	r.poolMu.Lock()
-	if r.destroyed {
-		r.poolMu.Unlock()
-		return nil
-	}
-	there := min(n, len(r.stock))
-	segments := r.stock[:there:there]
-	r.stock = r.stock[there:]
+	destroyed := r.destroyed
 	r.poolMu.Unlock()
-	if rest := n - there; rest > 0 {
+	if !destroyed {
 		r.client.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsWanted{
-			SegmentsWanted: &controlpb.SegmentsWanted{Epoch: r.epoch, Count: uint32(rest)},
+			SegmentsWanted: &controlpb.SegmentsWanted{Epoch: r.epoch, Count: uint32(n)},
 		}})
 	}
-	return segments
+	return nil
 }
 
 // Recycle implements pool.Source. What comes back while a message waits to be sent
@@ -427,8 +417,6 @@ func (r *remotePartition) returned() (proto.Message, ipc.FDs, error) {
 // Destroy implements pool.Source.
 func (r *remotePartition) Destroy() {
 	r.poolMu.Lock()
-	stock := r.stock
-	r.stock, r.destroyed = nil, true
-	r.poolMu.Unlock()
-	r.Recycle(stock)
+	defer r.poolMu.Unlock()
+	r.destroyed = true
 }

@@ -230,7 +230,7 @@ const namedHolders = 3
 func (c *creation) refusal(err error) error {
 	err = c.describe(err)
 	if errors.Is(err, shuffle.ErrInsufficientBuffers) {
-		c.region.server.statistics.refused(c.session.log, err)
+		c.region.server.throttle.Warn(c.session.log, "partition refused", "error", err)
 	}
 	return err
 }

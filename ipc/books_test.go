@@ -265,11 +265,7 @@ func TestStrictIsolationBooksWhatTheKernelKeeps(t *testing.T) {
 	region := c.mapFirst(created.RegionSize, memseg.ReadWrite)
 	require.NotNil(t, c.ask(mappedMessage(created.Epoch)).GetAck())
 	c.tell(wantMessage(created.Epoch, 200))
-	have := uint32(0)
-	for _, r := range created.Granted {
-		have += r.Last - r.First + 1
-	}
-	for have < 200 {
+	for have := uint32(0); have < 200; {
 		resized := c.note(func(m *controlpb.ServerMessage) bool { return len(m.GetPoolResized().GetGranted()) > 0 }).GetPoolResized()
 		for _, r := range resized.Granted {
 			have += r.Last - r.First + 1

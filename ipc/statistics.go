@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -118,7 +117,6 @@ type statistics struct {
 	rejects      map[string]uint64
 	limitRejects map[string]uint64
 	audit        auditThrottle
-	lastRefusal  time.Time // of refused
 }
 
 func (s *statistics) partitionCreated() {
@@ -146,20 +144,6 @@ func (s *statistics) commitFailed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.totals.CommitFailures++
-}
-
-// refused says that a partition was refused for want of segments, once a second at
-// most.
-func (s *statistics) refused(log *slog.Logger, err error) {
-	s.mu.Lock()
-	warn := time.Since(s.lastRefusal) >= time.Second
-	if warn {
-		s.lastRefusal = time.Now()
-	}
-	s.mu.Unlock()
-	if warn {
-		log.Warn("partition refused", "error", err)
-	}
 }
 
 // rejectReasons gives each reason of a refusal its name in the statistics.

@@ -120,7 +120,7 @@ var restrictions = []restriction{
 
 	{name: "files of a MiB, soft", apply: limited(unix.RLIMIT_FSIZE, 1<<20, unlimited), root: true},
 	{name: "futex_waitv", apply: seccomp(refusedCall{futexWaitv, unix.ENOSYS, nil}), degraded: "no_futex_waitv"},
-	{name: "leases", apply: seccomp(refusedCall{unix.SYS_FCNTL, unix.EPERM, onArgument(1, leaseCommand)})},
+	{name: "leases", apply: seccomp(refusedCall{unix.SYS_FCNTL, unix.EPERM, onArgument(1, leaseCommand)}), degraded: "no_leases"},
 	{name: "madvise", apply: seccomp(refusedCall{unix.SYS_MADVISE, unix.EPERM, onArgument(2, adviseCollapse)},
 		refusedCall{unix.SYS_MADVISE, unix.EINVAL, onArgument(2, adviseDontDump)})},
 	{name: "limits cannot be raised", apply: seccomp(refusedCall{unix.SYS_PRLIMIT64, unix.EPERM, nil})},

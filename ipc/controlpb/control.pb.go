@@ -355,15 +355,15 @@ type ClientMessage_AbandonCreation struct {
 }
 
 type ClientMessage_ListClients struct {
-	ListClients *ListClients `protobuf:"bytes,20,opt,name=list_clients,json=listClients,proto3,oneof"`
+	ListClients *ListClients `protobuf:"bytes,19,opt,name=list_clients,json=listClients,proto3,oneof"`
 }
 
 type ClientMessage_KickClient struct {
-	KickClient *KickClient `protobuf:"bytes,21,opt,name=kick_client,json=kickClient,proto3,oneof"`
+	KickClient *KickClient `protobuf:"bytes,20,opt,name=kick_client,json=kickClient,proto3,oneof"`
 }
 
 type ClientMessage_WithdrawPartition struct {
-	WithdrawPartition *WithdrawPartition `protobuf:"bytes,22,opt,name=withdraw_partition,json=withdrawPartition,proto3,oneof"`
+	WithdrawPartition *WithdrawPartition `protobuf:"bytes,21,opt,name=withdraw_partition,json=withdrawPartition,proto3,oneof"`
 }
 
 func (*ClientMessage_Hello) isClientMessage_Body() {}
@@ -673,7 +673,7 @@ type ServerMessage_NextAttemptReply struct {
 }
 
 type ServerMessage_ClientList struct {
-	ClientList *ClientList `protobuf:"bytes,20,opt,name=client_list,json=clientList,proto3,oneof"`
+	ClientList *ClientList `protobuf:"bytes,16,opt,name=client_list,json=clientList,proto3,oneof"`
 }
 
 func (*ServerMessage_Error) isServerMessage_Body() {}
@@ -1282,15 +1282,13 @@ func (x *AbandonCreation) GetCreationRequestId() uint64 {
 // The epoch names this attempt of the partition in every later message about it;
 // it is unique for the life of the daemon.
 type PartitionCreated struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Epoch        uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	RegionSize   uint64                 `protobuf:"varint,2,opt,name=region_size,json=regionSize,proto3" json:"region_size,omitempty"`
-	PoolRequired uint32                 `protobuf:"varint,3,opt,name=pool_required,json=poolRequired,proto3" json:"pool_required,omitempty"`
-	PoolMax      uint32                 `protobuf:"varint,4,opt,name=pool_max,json=poolMax,proto3" json:"pool_max,omitempty"`
-	PoolSize     uint32                 `protobuf:"varint,5,opt,name=pool_size,json=poolSize,proto3" json:"pool_size,omitempty"`
-	// Segments granted at once, as inclusive ranges [first, last].
-	Granted       []*SegmentRange `protobuf:"bytes,6,rep,name=granted,proto3" json:"granted,omitempty"`
-	DoorbellSize  uint64          `protobuf:"varint,7,opt,name=doorbell_size,json=doorbellSize,proto3" json:"doorbell_size,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	RegionSize    uint64                 `protobuf:"varint,2,opt,name=region_size,json=regionSize,proto3" json:"region_size,omitempty"`
+	PoolRequired  uint32                 `protobuf:"varint,3,opt,name=pool_required,json=poolRequired,proto3" json:"pool_required,omitempty"`
+	PoolMax       uint32                 `protobuf:"varint,4,opt,name=pool_max,json=poolMax,proto3" json:"pool_max,omitempty"`
+	PoolSize      uint32                 `protobuf:"varint,5,opt,name=pool_size,json=poolSize,proto3" json:"pool_size,omitempty"`
+	DoorbellSize  uint64                 `protobuf:"varint,6,opt,name=doorbell_size,json=doorbellSize,proto3" json:"doorbell_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1358,13 +1356,6 @@ func (x *PartitionCreated) GetPoolSize() uint32 {
 		return x.PoolSize
 	}
 	return 0
-}
-
-func (x *PartitionCreated) GetGranted() []*SegmentRange {
-	if x != nil {
-		return x.Granted
-	}
-	return nil
 }
 
 func (x *PartitionCreated) GetDoorbellSize() uint64 {
@@ -1582,10 +1573,11 @@ func (x *SegmentsReturned) GetSegments() []*SegmentRange {
 }
 
 type PoolResized struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	PoolSize      uint32                 `protobuf:"varint,2,opt,name=pool_size,json=poolSize,proto3" json:"pool_size,omitempty"`
-	Granted       []*SegmentRange        `protobuf:"bytes,3,rep,name=granted,proto3" json:"granted,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Epoch    uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	PoolSize uint32                 `protobuf:"varint,2,opt,name=pool_size,json=poolSize,proto3" json:"pool_size,omitempty"`
+	// As inclusive ranges [first, last].
+	Granted       []*SegmentRange `protobuf:"bytes,3,rep,name=granted,proto3" json:"granted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2886,14 +2878,14 @@ type PartitionInfo struct {
 	ProducerGid      uint32              `protobuf:"varint,22,opt,name=producer_gid,json=producerGid,proto3" json:"producer_gid,omitempty"`
 	EndedUnixNano    int64               `protobuf:"varint,23,opt,name=ended_unix_nano,json=endedUnixNano,proto3" json:"ended_unix_nano,omitempty"` // 0 while it has not
 	// The memory that the partition has, beside its queues, in bytes.
-	HeldBytes uint64 `protobuf:"varint,40,opt,name=held_bytes,json=heldBytes,proto3" json:"held_bytes,omitempty"`
+	HeldBytes uint64 `protobuf:"varint,24,opt,name=held_bytes,json=heldBytes,proto3" json:"held_bytes,omitempty"`
 	// Of a partition that has ended: how many consumers still have it, the one of
 	// them that has released nothing for the longest time, and since when.
-	Readers            uint32 `protobuf:"varint,41,opt,name=readers,proto3" json:"readers,omitempty"`
-	KeeperPid          uint32 `protobuf:"varint,42,opt,name=keeper_pid,json=keeperPid,proto3" json:"keeper_pid,omitempty"`
-	KeeperUid          uint32 `protobuf:"varint,43,opt,name=keeper_uid,json=keeperUid,proto3" json:"keeper_uid,omitempty"`
-	KeeperGid          uint32 `protobuf:"varint,44,opt,name=keeper_gid,json=keeperGid,proto3" json:"keeper_gid,omitempty"`
-	StillSinceUnixNano int64  `protobuf:"varint,45,opt,name=still_since_unix_nano,json=stillSinceUnixNano,proto3" json:"still_since_unix_nano,omitempty"`
+	Readers            uint32 `protobuf:"varint,25,opt,name=readers,proto3" json:"readers,omitempty"`
+	KeeperPid          uint32 `protobuf:"varint,26,opt,name=keeper_pid,json=keeperPid,proto3" json:"keeper_pid,omitempty"`
+	KeeperUid          uint32 `protobuf:"varint,27,opt,name=keeper_uid,json=keeperUid,proto3" json:"keeper_uid,omitempty"`
+	KeeperGid          uint32 `protobuf:"varint,28,opt,name=keeper_gid,json=keeperGid,proto3" json:"keeper_gid,omitempty"`
+	StillSinceUnixNano int64  `protobuf:"varint,29,opt,name=still_since_unix_nano,json=stillSinceUnixNano,proto3" json:"still_since_unix_nano,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -3642,10 +3634,10 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\x0fclose_partition\x18\x10 \x01(\v2#.shuffled.control.v1.ClosePartitionH\x00R\x0eclosePartition\x12E\n" +
 	"\fnext_attempt\x18\x11 \x01(\v2 .shuffled.control.v1.NextAttemptH\x00R\vnextAttempt\x12Q\n" +
 	"\x10abandon_creation\x18\x12 \x01(\v2$.shuffled.control.v1.AbandonCreationH\x00R\x0fabandonCreation\x12E\n" +
-	"\flist_clients\x18\x14 \x01(\v2 .shuffled.control.v1.ListClientsH\x00R\vlistClients\x12B\n" +
-	"\vkick_client\x18\x15 \x01(\v2\x1f.shuffled.control.v1.KickClientH\x00R\n" +
+	"\flist_clients\x18\x13 \x01(\v2 .shuffled.control.v1.ListClientsH\x00R\vlistClients\x12B\n" +
+	"\vkick_client\x18\x14 \x01(\v2\x1f.shuffled.control.v1.KickClientH\x00R\n" +
 	"kickClient\x12W\n" +
-	"\x12withdraw_partition\x18\x16 \x01(\v2&.shuffled.control.v1.WithdrawPartitionH\x00R\x11withdrawPartitionB\x06\n" +
+	"\x12withdraw_partition\x18\x15 \x01(\v2&.shuffled.control.v1.WithdrawPartitionH\x00R\x11withdrawPartitionB\x06\n" +
 	"\x04body\"\x82\t\n" +
 	"\rServerMessage\x12\x1d\n" +
 	"\n" +
@@ -3668,7 +3660,7 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\x0epartition_list\x18\r \x01(\v2\".shuffled.control.v1.PartitionListH\x00R\rpartitionList\x12K\n" +
 	"\x0epartition_info\x18\x0e \x01(\v2\".shuffled.control.v1.PartitionInfoH\x00R\rpartitionInfo\x12U\n" +
 	"\x12next_attempt_reply\x18\x0f \x01(\v2%.shuffled.control.v1.NextAttemptReplyH\x00R\x10nextAttemptReply\x12B\n" +
-	"\vclient_list\x18\x14 \x01(\v2\x1f.shuffled.control.v1.ClientListH\x00R\n" +
+	"\vclient_list\x18\x10 \x01(\v2\x1f.shuffled.control.v1.ClientListH\x00R\n" +
 	"clientListB\x06\n" +
 	"\x04body\"}\n" +
 	"\x05Error\x12\x12\n" +
@@ -3717,16 +3709,15 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\x05token\x18\f \x01(\tR\x05token\x12\x18\n" +
 	"\areplace\x18\r \x01(\bR\areplace\"A\n" +
 	"\x0fAbandonCreation\x12.\n" +
-	"\x13creation_request_id\x18\x01 \x01(\x04R\x11creationRequestId\"\x88\x02\n" +
+	"\x13creation_request_id\x18\x01 \x01(\x04R\x11creationRequestId\"\xcb\x01\n" +
 	"\x10PartitionCreated\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1f\n" +
 	"\vregion_size\x18\x02 \x01(\x04R\n" +
 	"regionSize\x12#\n" +
 	"\rpool_required\x18\x03 \x01(\rR\fpoolRequired\x12\x19\n" +
 	"\bpool_max\x18\x04 \x01(\rR\apoolMax\x12\x1b\n" +
-	"\tpool_size\x18\x05 \x01(\rR\bpoolSize\x12;\n" +
-	"\agranted\x18\x06 \x03(\v2!.shuffled.control.v1.SegmentRangeR\agranted\x12#\n" +
-	"\rdoorbell_size\x18\a \x01(\x04R\fdoorbellSize\"8\n" +
+	"\tpool_size\x18\x05 \x01(\rR\bpoolSize\x12#\n" +
+	"\rdoorbell_size\x18\x06 \x01(\x04R\fdoorbellSize\"8\n" +
 	"\fSegmentRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\rR\x04last\"'\n" +
@@ -3861,15 +3852,15 @@ const file_shuffled_control_v1_control_proto_rawDesc = "" +
 	"\fproducer_gid\x18\x16 \x01(\rR\vproducerGid\x12&\n" +
 	"\x0fended_unix_nano\x18\x17 \x01(\x03R\rendedUnixNano\x12\x1d\n" +
 	"\n" +
-	"held_bytes\x18( \x01(\x04R\theldBytes\x12\x18\n" +
-	"\areaders\x18) \x01(\rR\areaders\x12\x1d\n" +
+	"held_bytes\x18\x18 \x01(\x04R\theldBytes\x12\x18\n" +
+	"\areaders\x18\x19 \x01(\rR\areaders\x12\x1d\n" +
 	"\n" +
-	"keeper_pid\x18* \x01(\rR\tkeeperPid\x12\x1d\n" +
+	"keeper_pid\x18\x1a \x01(\rR\tkeeperPid\x12\x1d\n" +
 	"\n" +
-	"keeper_uid\x18+ \x01(\rR\tkeeperUid\x12\x1d\n" +
+	"keeper_uid\x18\x1b \x01(\rR\tkeeperUid\x12\x1d\n" +
 	"\n" +
-	"keeper_gid\x18, \x01(\rR\tkeeperGid\x121\n" +
-	"\x15still_since_unix_nano\x18- \x01(\x03R\x12stillSinceUnixNano\"\xcf\x02\n" +
+	"keeper_gid\x18\x1c \x01(\rR\tkeeperGid\x121\n" +
+	"\x15still_since_unix_nano\x18\x1d \x01(\x03R\x12stillSinceUnixNano\"\xcf\x02\n" +
 	"\x10SubpartitionInfo\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
@@ -4014,20 +4005,19 @@ var file_shuffled_control_v1_control_proto_depIdxs = []int32{
 	39, // 34: shuffled.control.v1.ServerMessage.client_list:type_name -> shuffled.control.v1.ClientList
 	3,  // 35: shuffled.control.v1.Error.attempt_error:type_name -> shuffled.control.v1.AttemptError
 	7,  // 36: shuffled.control.v1.HelloReply.limits:type_name -> shuffled.control.v1.Limits
-	11, // 37: shuffled.control.v1.PartitionCreated.granted:type_name -> shuffled.control.v1.SegmentRange
-	11, // 38: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
-	11, // 39: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
-	2,  // 40: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
-	26, // 41: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
-	2,  // 42: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
-	36, // 43: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
-	37, // 44: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
-	40, // 45: shuffled.control.v1.ClientList.clients:type_name -> shuffled.control.v1.ClientInfo
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	11, // 37: shuffled.control.v1.SegmentsReturned.segments:type_name -> shuffled.control.v1.SegmentRange
+	11, // 38: shuffled.control.v1.PoolResized.granted:type_name -> shuffled.control.v1.SegmentRange
+	2,  // 39: shuffled.control.v1.PartitionReleased.error:type_name -> shuffled.control.v1.Error
+	26, // 40: shuffled.control.v1.AddInputs.inputs:type_name -> shuffled.control.v1.Input
+	2,  // 41: shuffled.control.v1.InputFailed.error:type_name -> shuffled.control.v1.Error
+	36, // 42: shuffled.control.v1.PartitionList.partitions:type_name -> shuffled.control.v1.PartitionInfo
+	37, // 43: shuffled.control.v1.PartitionInfo.subpartition_info:type_name -> shuffled.control.v1.SubpartitionInfo
+	40, // 44: shuffled.control.v1.ClientList.clients:type_name -> shuffled.control.v1.ClientInfo
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_shuffled_control_v1_control_proto_init() }
