@@ -98,9 +98,8 @@ type InputGate struct {
 	hasMail atomic.Bool
 	closed  bool
 
-	closing    atomic.Bool
 	daemonLost atomic.Pointer[error]
-	severed    atomic.Pointer[error]
+	over       atomic.Pointer[error] // why no call reads any more: errClosed, or what Sever was given
 }
 
 // NewInputGate returns a gate in region, mapped for writing, whose layout was
@@ -197,12 +196,19 @@ func (g *InputGate) ResumeConsumption(channel int) (err error) {
 
 // enter locks reading for a caller that must be alone.
 func (g *InputGate) enter() error {
-	entered := g.reading.TryLock()
-	err := g.gone()
-	if entered && err != nil {
-		g.reading.Unlock()
+	if !g.reading.TryLock() {
+		return g.notAlone()
 	}
-	if entered || err != nil {
+	if err := g.gone(); err != nil {
+		g.reading.Unlock()
+		return err
+	}
+	return nil
+}
+
+// notAlone is why a caller that found another one cannot read.
+func (g *InputGate) notAlone() error {
+	if err := g.gone(); err != nil {
 		return err
 	}
 	return fmt.Errorf("input gate: another goroutine is reading it: %w", shuffle.ErrConcurrentUse)
@@ -210,16 +216,16 @@ func (g *InputGate) enter() error {
 
 // gone returns an error once the gate was closed, or given up by its host.
 func (g *InputGate) gone() error {
-	if g.closing.Load() {
-		return closedError()
-	}
-	if err := g.severed.Load(); err != nil {
+	if err := g.over.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-func closedError() error { return fmt.Errorf("input gate: %w", shuffle.ErrClosed) }
+// errClosed is what every call of a closed gate returns.
+var errClosed = fmt.Errorf("input gate: %w", shuffle.ErrClosed)
+
+func (g *InputGate) isClosed() bool { return g.over.Load() == &errClosed }
 
 // How somebody reads a gate.
 type readingMode int
@@ -236,7 +242,6 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 	if err := g.enter(); err != nil {
 		return BufferOrEvent{}, err
 	}
-	defer g.reading.Unlock()
 	if b == nil {
 		if g.spare == nil {
 			g.spare = &memseg.Buffer{}
@@ -244,27 +249,36 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 		b = g.spare
 	}
 	g.polled = -1
-	old, hasReturned := debug.SetPanicOnFault(true), false
+	onFault, hasReturned := debug.SetPanicOnFault(true), false
 	defer func() {
-		debug.SetPanicOnFault(old)
+		debug.SetPanicOnFault(onFault)
 		if hasReturned {
+			g.reading.Unlock()
 			return
 		}
-		p := recover()
-		if p == nil {
-			return // the goroutine ends
-		}
-		if err = memseg.FaultOf(p, "read input gate"); err == nil {
-			panic(p)
-		}
-		_ = b.Release() // if it was taken already
-		if g.polled >= 0 {
-			err = g.fail(g.polled, err)
-		}
+		err = g.interrupted(recover(), b)
 	}()
 	result, err = g.nextElement(ctx, b, mode)
 	hasReturned = true
 	return result, err
+}
+
+// interrupted ends a call of next that has panicked, or whose goroutine ends, and
+// returns what became of a fault.
+func (g *InputGate) interrupted(panicked any, b *memseg.Buffer) error {
+	defer g.reading.Unlock()
+	if panicked == nil {
+		return nil // the goroutine ends
+	}
+	err := memseg.FaultOf(panicked, "read input gate")
+	if err == nil {
+		panic(panicked)
+	}
+	_ = b.Release() // if it was taken already
+	if g.polled >= 0 {
+		err = g.fail(g.polled, err)
+	}
+	return err
 }
 
 func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (BufferOrEvent, error) {
@@ -277,8 +291,8 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 		if err := g.gone(); err != nil { // and so may be the memory
 			return BufferOrEvent{}, err
 		}
-		if err := ctxerr.Of(ctx); err != nil {
-			return BufferOrEvent{}, fmt.Errorf("read input gate: %w", err)
+		if ctx.Err() != nil {
+			return BufferOrEvent{}, fmt.Errorf("read input gate: %w", ctxerr.Of(ctx))
 		}
 		g.lookForNews()
 		channel, ok := g.ready.pop()
@@ -332,9 +346,11 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (Buffe
 	if c.failure == nil && !c.view.IsAvailableBeyond(c.leave()) {
 		return BufferOrEvent{}, g.arm(channel)
 	}
-	if err := c.checkMode(mode); err != nil {
-		g.ready.push(channel)
-		return BufferOrEvent{}, g.channelError(channel, err)
+	if mode != byRecord || c.byBuffers {
+		if err := c.checkMode(mode); err != nil {
+			g.ready.push(channel)
+			return BufferOrEvent{}, g.channelError(channel, err)
+		}
 	}
 	ok, err := c.view.Take(b)
 	if err != nil {
@@ -381,7 +397,7 @@ func (g *InputGate) queueAgain(channel int) {
 	switch {
 	case c.view.Ended():
 		g.end(channel)
-	case c.view.HasPriority() && c.priorityTurns < maxPriorityTurns:
+	case g.ready.len() > 0 && c.view.HasPriority() && c.priorityTurns < maxPriorityTurns:
 		c.priorityTurns++
 		g.ready.pushFirst(channel)
 	default:
@@ -440,8 +456,8 @@ func (g *InputGate) Close() error {
 	if err := g.check(context.Background()); err != nil {
 		return err
 	}
-	if g.closing.Swap(true) {
-		return closedError()
+	if g.over.Swap(&errClosed) == &errClosed {
+		return errClosed
 	}
 	g.mailbox.Lock()
 	g.bell.Wake()

@@ -67,9 +67,14 @@ func (g *InputGate) SetDaemonLost(err error) {
 // reason counts.
 func (g *InputGate) Sever(err error) {
 	if err == nil {
-		err = closedError()
+		err = errClosed
 	}
-	g.severed.Store(&err)
+	for {
+		over := g.over.Load()
+		if over == &errClosed || g.over.CompareAndSwap(over, &err) {
+			break
+		}
+	}
 	g.leaveMail(func() {})
 }
 

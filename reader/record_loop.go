@@ -22,7 +22,11 @@ type recordLoop[T any] struct {
 	yieldBytes func([]byte, error) bool
 	limit      uint32 // the longest record
 	fetched    byte
+
+	chunk      unreadRecords // what is read now
+	beyond     int           // how many bytes of it lie beyond the window that is delivered
 	at         place
+	isSpanning bool // the record that is delivered began in an earlier chunk
 }
 
 // A place says how far a loop has come in the window that it delivers, for the case
@@ -48,109 +52,138 @@ func (r *recordLoop[T]) fail(err error) {
 
 // deliver yields the records of one buffer, after what the channel holds of an
 // earlier one, and keeps the last one if it goes on in the next buffer. When the
-// loop ends, it keeps the records that are left.
+// loop ends, it keeps the records that are left. It releases the buffer.
 func (r *recordLoop[T]) deliver(chunk unreadRecords) (goOn bool) {
-	rest, goOn, err := r.read(chunk)
-	if goOn {
-		return true
-	}
-	chunk.bytes = rest
-	// If that fails, a body that is still there is told of it by the end of the gate.
-	_ = r.gate.keepUnread(chunk)
+	goOn, err := r.read(chunk)
 	if err != nil {
 		r.fail(err)
 	}
-	return false
+	return goOn
 }
+
+// read is deliver without telling the body of an error. Whatever stops it, it keeps
+// what lies behind the last record that the body or the codec was given.
+func (r *recordLoop[T]) read(chunk unreadRecords) (goOn bool, err error) {
+	r.chunk = chunk
+	onFault, hasReturned := debug.SetPanicOnFault(true), false
+	defer func() {
+		debug.SetPanicOnFault(onFault)
+		switch {
+		case hasReturned:
+		case r.at.who == theBody: // its panic, or the end of its goroutine, goes on
+			r.stop()
+		default:
+			err = r.interrupted(recover())
+		}
+		r.chunk.release()
+	}()
+	goOn, err = r.readChunk()
+	hasReturned = true
+	if !goOn {
+		r.keepRest()
+	}
+	return goOn, err
+}
+
+// interrupted is what a panic of the codec, a fault, or the end of the goroutine in
+// the codec comes to.
+func (r *recordLoop[T]) interrupted(panicked any) error {
+	fault := memseg.FaultOf(panicked, "read records")
+	if fault != nil {
+		return r.gate.failRecords(r.chunk.channel, fault)
+	}
+	isCodec := r.at.who == theCodec
+	r.stop()
+	switch {
+	case panicked == nil: // the goroutine ends
+		return nil
+	case !isCodec:
+		r.chunk.release()
+		panic(panicked)
+	}
+	return r.gate.loseRecord(r.chunk.channel, fmt.Errorf("the codec panicked: %v: %w", panicked, shuffle.ErrCorruptRecord))
+}
+
+// stop keeps what lies behind the record that did not return.
+func (r *recordLoop[T]) stop() {
+	if r.isSpanning {
+		r.gate.channels[r.chunk.channel].record.reset()
+	}
+	r.cut(r.at.left)
+	r.keepRest()
+}
+
+// cut drops from the chunk what was delivered of it: all but left bytes of the window
+// and what lies beyond that.
+func (r *recordLoop[T]) cut(left int) {
+	r.chunk.bytes = r.chunk.bytes[len(r.chunk.bytes)-r.beyond-left:]
+	r.at, r.beyond = place{left: len(r.chunk.bytes)}, 0
+}
+
+// keepRest keeps the chunk for the next loop. If that fails, a body that is still
+// there is told of it by the end of the gate.
+func (r *recordLoop[T]) keepRest() { _ = r.gate.keepUnread(r.chunk) }
 
 // recordWindow is how many bytes are delivered between two looks at the context.
 const recordWindow = 32 << 10
 
-// read is deliver without an end: it returns what is left. Whatever stops it, rest
-// begins behind the last record that the body or the codec was given.
-func (r *recordLoop[T]) read(chunk unreadRecords) (rest []byte, goOn bool, err error) {
-	rest = chunk.bytes
-	window := rest // the part of it that is read now
-	record := &r.gate.channels[chunk.channel].record
-	r.at = place{left: len(window)}
-	isSpanning, hasReturned := false, false
-	old := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(old)
-		if hasReturned {
-			return
-		}
-		rest, goOn = rest[len(window)-r.at.left:], false
-		if isSpanning {
-			record.reset()
-		}
-		if r.at.who == theBody { // its panic, or the end of its goroutine, goes on
-			chunk.bytes = rest
-			_ = r.gate.keepUnread(chunk)
-			return
-		}
-		p := recover()
-		fault := memseg.FaultOf(p, "read records")
-		switch {
-		case p == nil: // the codec ends the goroutine
-			chunk.bytes = rest
-			_ = r.gate.keepUnread(chunk)
-		case fault != nil:
-			rest, err = nil, r.gate.failRecords(chunk.channel, fault)
-		case r.at.who != theCodec:
-			panic(p)
-		default:
-			err = r.gate.loseRecord(chunk.channel, fmt.Errorf("the codec panicked: %v: %w", p, shuffle.ErrCorruptRecord))
-		}
-	}()
-
+// readChunk yields the records of the chunk. When it reports that the loop should not
+// go on, the chunk is what is left.
+func (r *recordLoop[T]) readChunk() (goOn bool, err error) {
+	record := &r.gate.channels[r.chunk.channel].record
 	if !record.isEmpty() {
-		var complete bool
-		if rest, complete, err = record.add(rest, r.limit); err != nil {
-			hasReturned = true
-			return nil, false, r.gate.failRecords(chunk.channel, err) // where the next record begins is not known
-		}
-		if complete {
-			window, r.at.left, isSpanning = rest, len(rest), true
-			goOn, err = r.deliverOne(record.record())
-			record.reset()
-			isSpanning = false
-			if err != nil || !goOn {
-				hasReturned = true
-				return rest, false, r.refused(chunk.channel, err)
-			}
+		if goOn, err = r.readSpanning(record); !goOn {
+			return false, err
 		}
 	}
 	for size := recordWindow; ; {
-		window = rest[:min(size, len(rest))]
-		r.at.left = len(window)
-		var left []byte
-		left, goOn, err = r.deliverWhole(window)
-		used := len(window) - len(left)
-		isLast := len(window) == len(rest)
-		rest = rest[used:]
-		window, r.at.left = rest, len(rest)
+		window := r.chunk.bytes[:min(size, len(r.chunk.bytes))]
+		r.at, r.beyond = place{left: len(window)}, len(r.chunk.bytes)-len(window)
+		left, goOn, err := r.deliverWhole(window)
 		switch {
 		case err != nil || !goOn:
-			hasReturned = true
-			return rest, false, r.refused(chunk.channel, err)
-		case isLast:
-			err = r.keepPartial(record, rest)
-			hasReturned = true
-			if err != nil {
-				return nil, false, r.gate.failRecords(chunk.channel, err)
+			r.cut(len(left))
+			return false, r.refused(err)
+		case r.beyond == 0:
+			if len(left) == 0 {
+				return true, nil
 			}
-			return nil, true, nil
-		case used == 0:
+			return r.keepPartial(record, left)
+		case len(left) == len(window):
 			size *= 2 // the record is longer
 			continue
 		}
+		r.cut(len(left))
 		size = recordWindow
-		if err = r.check(); err != nil {
-			hasReturned = true
-			return rest, false, err
+		if err := r.check(); err != nil {
+			return false, err
 		}
 	}
+}
+
+// readSpanning yields the record that began in an earlier chunk, if it ends in this
+// one.
+func (r *recordLoop[T]) readSpanning(record *partialRecord) (goOn bool, err error) {
+	r.at, r.beyond = place{}, 0
+	rest, complete, err := record.add(r.chunk.bytes, r.limit)
+	if err != nil {
+		return r.failFraming(err)
+	}
+	r.chunk.bytes = rest
+	if !complete {
+		return true, nil
+	}
+	r.at.left, r.isSpanning = len(rest), true
+	goOn, err = r.deliverOne(record.record())
+	record.reset()
+	r.isSpanning = false
+	return goOn && err == nil, r.refused(err)
+}
+
+// failFraming ends the channel: where the next record begins is not known.
+func (r *recordLoop[T]) failFraming(err error) (goOn bool, _ error) {
+	r.chunk.bytes = nil
+	return false, r.gate.failRecords(r.chunk.channel, err)
 }
 
 // check looks whether the loop should end.
@@ -165,23 +198,23 @@ func (r *recordLoop[T]) check() error {
 }
 
 // refused makes the error of a codec one of the channel, and leaves none alone.
-func (r *recordLoop[T]) refused(channel int, err error) error {
+func (r *recordLoop[T]) refused(err error) error {
 	if err == nil {
 		return nil
 	}
-	return r.gate.loseRecord(channel, fmt.Errorf("%w: %w", shuffle.ErrCorruptRecord, sentinel.Foreign(err)))
+	return r.gate.loseRecord(r.chunk.channel, fmt.Errorf("%w: %w", shuffle.ErrCorruptRecord, sentinel.Foreign(err)))
 }
 
 // keepPartial keeps the beginning of a record that goes on in the next buffer.
-func (r *recordLoop[T]) keepPartial(record *partialRecord, rest []byte) error {
-	if len(rest) == 0 {
-		return nil
-	}
+func (r *recordLoop[T]) keepPartial(record *partialRecord, rest []byte) (goOn bool, err error) {
 	_, complete, err := record.add(rest, r.limit)
 	if err == nil && complete {
 		err = fmt.Errorf("the length of a record changed while it was read: %w", shuffle.ErrCorruptRecord)
 	}
-	return err
+	if err != nil {
+		return r.failFraming(err)
+	}
+	return true, nil
 }
 
 // deliverOne yields one record.

@@ -83,12 +83,15 @@ func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Codec[T]) i
 
 // deliverBuffer delivers a buffer and releases it, whatever the body does.
 func (r *recordLoop[T]) deliverBuffer(element BufferOrEvent) (goOn bool) {
-	defer func() { _ = element.Release() }()
-	chunk := element.Bytes()
-	if !r.gate.spec.CopyRecords {
-		return r.deliver(unreadRecords{channel: element.Channel, bytes: chunk, shared: element.Buffer})
+	if r.gate.spec.CopyRecords {
+		return r.deliverCopy(element)
 	}
-	own, err := appendShared(r.gate.scratch[:0], chunk)
+	return r.deliver(unreadRecords{channel: element.Channel, bytes: element.Bytes(), shared: element.Buffer})
+}
+
+// deliverCopy is deliverBuffer of a copy.
+func (r *recordLoop[T]) deliverCopy(element BufferOrEvent) (goOn bool) {
+	own, err := appendShared(r.gate.scratch[:0], element.Bytes())
 	r.gate.scratch = own
 	_ = element.Release()
 	if err != nil {
@@ -111,6 +114,13 @@ type unreadRecords struct {
 	shared  *memseg.Buffer // whose memory they lie in, nil for the process's own
 }
 
+// release gives the buffer back, if there is one.
+func (u *unreadRecords) release() {
+	if u.shared != nil {
+		_ = u.shared.Release()
+	}
+}
+
 // beginRecords claims the gate for a loop, and returns what the last one left.
 func (g *InputGate) beginRecords() (unreadRecords, error) {
 	if err := g.enter(); err != nil {
@@ -127,7 +137,7 @@ func (g *InputGate) beginRecords() (unreadRecords, error) {
 
 func (g *InputGate) endRecords() {
 	g.looping.Store(false)
-	if g.closing.Load() {
+	if g.isClosed() {
 		g.dropRecords() // Close has left it to the loop
 	}
 }
@@ -177,8 +187,8 @@ func (g *InputGate) keepUnread(unread unreadRecords) (err error) {
 func (g *InputGate) failRecords(channel int, err error) error {
 	g.reading.Lock()
 	defer g.reading.Unlock()
-	if g.closing.Load() {
-		return closedError()
+	if g.isClosed() {
+		return errClosed
 	}
 	if g.channels[channel].ended { // end-of-partition is not there to be seen any more
 		return g.lose(channel, err)

@@ -101,7 +101,7 @@ const daemonLostGrace = 500 * time.Millisecond
 
 // park waits for a ring.
 func (g *InputGate) park(ctx context.Context) error {
-	if g.closing.Load() {
+	if g.isClosed() {
 		return nil // its ring was taken note of
 	}
 	timeout := max(g.patience, lookInterval)

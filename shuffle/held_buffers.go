@@ -27,19 +27,26 @@ func (v *SubpartitionView) maxHeld() int {
 	return maxHeld(&v.layout, int(min(v.poolSize.Load(), uint64(v.layout.Segments))))
 }
 
-// held returns how many elements the user has not released, and how many were read
-// and not given back to the producer, which are these and those behind the oldest of
-// them. The oldest one is that at released.
+// held returns, to the goroutine that polls, how many elements the user has not
+// released, and how many were read and not given back to the producer, which are these
+// and those behind the oldest of them. The oldest one is that at released.
 func (v *SubpartitionView) held() (kept, heldBack int, released uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return int(v.consumed - v.recycled), int(v.consumed - v.released), v.released
 }
 
-// checkHeld returns an error unless a further element may be handed out.
+// checkHeld returns an error unless a further element may be handed out. Buffers
+// are given back without telling, so it asks only when what it has seen last no longer
+// shows that one may.
 func (v *SubpartitionView) checkHeld() error {
-	kept, heldBack, _ := v.held()
-	if limit := v.maxHeld(); kept > limit {
+	limit := v.maxHeld()
+	if int(v.consumed-v.seenRecycled) <= limit && int(v.consumed-v.seenReleased) < len(v.done) {
+		return nil
+	}
+	kept, heldBack, released := v.held()
+	v.seenRecycled, v.seenReleased = v.consumed-uint64(kept), released
+	if kept > limit {
 		return v.tooManyHeld(fmt.Sprintf("%d buffers are not released, want at most %d, half of the subpartition's share of the pool, beside the one that is read", kept, limit))
 	}
 	if heldBack >= len(v.done) {
@@ -100,7 +107,8 @@ func (v *SubpartitionView) Recycle(ordinal uint64) {
 	v.done[ordinal&mask] = true
 	v.recycled++
 	old := v.released
-	for v.released != v.consumed && v.done[v.released&mask] {
+	// The head of a view that was closed is done too, though not read to its end.
+	for v.done[v.released&mask] && !(v.closed && v.released == v.consumed) {
 		v.done[v.released&mask] = false
 		v.released++
 	}
@@ -116,11 +124,20 @@ func (v *SubpartitionView) Recycle(ordinal uint64) {
 // the producer's memory is caught here: there is nobody to tell of it, and the
 // channel finds it when it reads on.
 func (v *SubpartitionView) ringIfWanted(old uint64) {
-	var fault error
-	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "release", &fault)
+	onFault, hasReturned := debug.SetPanicOnFault(true), false
+	defer func() {
+		debug.SetPanicOnFault(onFault)
+		if hasReturned {
+			return
+		}
+		if p := recover(); p != nil && memseg.FaultOf(p, "release") == nil {
+			panic(p)
+		}
+	}()
 	if v.queue.CrossesWantReleased(old, v.released) {
 		v.producer.ring()
 	}
+	hasReturned = true
 }
 
 // Recycle counts a priority event as released, and those behind it that wait for

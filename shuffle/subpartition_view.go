@@ -53,13 +53,17 @@ type SubpartitionView struct {
 	stuck      stuckProducer
 	priorities priorityRecycler
 
-	mu       sync.Mutex // guards the rest; reading and consumed change in Poll only
+	// Of the goroutine that polls, and of others once they have found closed under mu.
 	reading  bool
 	consumed uint64 // elements read to their end
-	recycled uint64 // of these, how many the user has released
-	released uint64 // value of words.Released: all before it are
-	done     []bool // ring: element is released by the user, not yet counted
-	closed   bool   // changes in Close only
+	// recycled and released as checkHeld saw them last
+	seenRecycled, seenReleased uint64
+
+	mu       sync.Mutex // guards the rest
+	recycled uint64     // of the consumed elements, how many the user has released
+	released uint64     // value of words.Released: all before it are
+	done     []bool     // ring: element is released by the user, not yet counted
+	closed   bool       // changes in Close only
 	unmapped bool
 	onClosed func()
 
@@ -108,6 +112,7 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	first := l.FirstOrdinal
 	v.parked = part.Parked
 	v.position, v.consumed, v.recycled, v.released = first, first, first, first
+	v.seenRecycled, v.seenReleased = first, first
 	words.Want.Store(first - 1)
 	words.PriorityReleased.Store(first)
 	words.Released.Store(first)
@@ -258,19 +263,15 @@ func (v *SubpartitionView) startHead() (bool, error) {
 		mem := v.layout.SegmentBytes(v.region, d.Segment)
 		v.head.Reset(mem, v.layout.Marker(v.region, d.Segment), d.Type, v, v.queue.Next())
 	}
-	v.mu.Lock()
 	v.reading = true
-	v.mu.Unlock()
 	return true, nil
 }
 
 func (v *SubpartitionView) finishHead(typ memseg.DataType) {
 	v.queue.Advance()
 	v.position++
-	v.mu.Lock()
 	v.reading = false
 	v.consumed++
-	v.mu.Unlock()
 	if typ.IsBuffer() {
 		v.buffers++
 	}
@@ -351,13 +352,16 @@ func (v *SubpartitionView) IsAvailableBeyond(leave int) bool {
 	if v.closed {
 		return false
 	}
+	if v.queue.Queued() > 1 && !v.blocked && !v.ended {
+		return true
+	}
 	if n, err := v.queue.RefreshPriority(); n > 0 || err != nil {
 		return true
 	}
 	if v.blocked || v.ended {
 		return false
 	}
-	return v.queue.Queued() > 1 || v.isBehind(v.queue.Flushed()) || v.isBehind(v.queue.Position()-min(uint64(leave), v.maxThreshold()/2))
+	return v.isBehind(v.queue.Flushed()) || v.isBehind(v.queue.Position()-min(uint64(leave), v.maxThreshold()/2))
 }
 
 func (v *SubpartitionView) isBehind(position uint64) bool { return int64(position-v.position) > 0 }
@@ -438,9 +442,13 @@ func (v *SubpartitionView) Close() {
 // unlockAndUnmap gives up mu, and the partition's memory if the view is closed
 // and nothing of it is in use.
 func (v *SubpartitionView) unlockAndUnmap() {
+	if !v.closed || v.unmapped {
+		v.mu.Unlock()
+		return
+	}
 	headInUse := v.reading && !v.done[v.consumed&uint64(len(v.done)-1)]
-	last := v.closed && !v.unmapped && !headInUse && v.released == v.consumed && v.prioritiesReleased == v.prioritiesHanded
-	v.unmapped = v.unmapped || last
+	last := !headInUse && v.released == v.consumed && v.prioritiesReleased == v.prioritiesHanded
+	v.unmapped = last
 	v.mu.Unlock()
 	if last && v.onClosed != nil {
 		v.onClosed()
