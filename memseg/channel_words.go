@@ -65,18 +65,6 @@ func NewGateWords(region *Region) GateWords {
 	}
 }
 
-// Marker returns the position marker of a segment.
-// writer: producer. readers: consumers, daemon.
-func (l *PartitionLayout) Marker(region *Region, segment int) PositionMarker {
-	return PositionMarker{region.Word32(int(l.markerOffset(segment)))}
-}
-
 // MarkerOffset returns where the marker of a segment stands, for committing its
 // page together with the segment.
 func (l *PartitionLayout) MarkerOffset(segment int) int64 { return l.markerOffset(segment) }
-
-// SegmentBytes returns the memory of a segment.
-func (l *PartitionLayout) SegmentBytes(region *Region, segment int) []byte {
-	start := l.SegmentOffset(segment)
-	return region.Bytes()[start : start+int64(l.SegmentSize) : start+int64(l.SegmentSize)]
-}

@@ -59,7 +59,7 @@ func (k *handOffLink) dump(name string) string {
 	p := NewPartitionWords(k.partition)
 	fmt.Fprintf(&b, "  producer parked %d records %d markers", p.Parked.Load(), p.Records.Load())
 	for i := range l.Segments {
-		fmt.Fprintf(&b, " %d", l.Marker(k.partition, i).Load())
+		fmt.Fprintf(&b, " %d", NewRegionSegments(k.partition, &l).Marker(i).Load())
 	}
 	g := GateLayout{Channels: handOffChannels}
 	w := NewChannelWords(k.gate, &g, handOffChannel)
@@ -124,7 +124,7 @@ func (p *handOffProducer) write(n uint64, flush bool) error {
 		if err := p.whenRoom(func() bool { return p.queue.HasRoom() && p.holds < handOffSegments }); err != nil {
 			return err
 		}
-		p.builder.Reset(p.layout.SegmentBytes(p.region, p.segment), p.layout.Marker(p.region, p.segment))
+		p.builder.Reset(NewRegionSegments(p.region, &p.layout).Bytes(p.segment), NewRegionSegments(p.region, &p.layout).Marker(p.segment))
 		d := Descriptor{Type: DataBuffer, Segment: p.segment}
 		p.segment = (p.segment + 1) % handOffSegments
 		p.holds++
@@ -289,7 +289,7 @@ func (c *handOffConsumer) poll(b *Buffer) (ok bool, err error) {
 			if d.Type.IsEvent() {
 				c.head.ResetStatic(c.queue.EventBytes(d), d.Type, c, c.queue.Next())
 			} else {
-				c.head.Reset(c.layout.SegmentBytes(c.region, d.Segment), c.layout.Marker(c.region, d.Segment), d.Type, c, c.queue.Next())
+				c.head.Reset(NewRegionSegments(c.region, &c.layout).Bytes(d.Segment), NewRegionSegments(c.region, &c.layout).Marker(d.Segment), d.Type, c, c.queue.Next())
 			}
 			c.reading = true
 		}

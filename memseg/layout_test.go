@@ -374,13 +374,13 @@ func TestMarkersStayAWholeLineApart(t *testing.T) {
 	l := testLayout(t, 3, 5, 100)
 	region := NewHeapRegion("test", int(l.RegionSize()))
 	for i := range l.Segments {
-		l.Marker(region, i).store(Position(i + 1))
-		copy(l.SegmentBytes(region, i), bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize))
-		require.Equal(t, l.SegmentSize, cap(l.SegmentBytes(region, i)))
+		NewRegionSegments(region, &l).Marker(i).store(Position(i + 1))
+		copy(NewRegionSegments(region, &l).Bytes(i), bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize))
+		require.Equal(t, l.SegmentSize, cap(NewRegionSegments(region, &l).Bytes(i)))
 	}
 	for i := range l.Segments {
-		require.Equal(t, Position(i+1), l.Marker(region, i).Load())
-		require.Equal(t, bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize), l.SegmentBytes(region, i))
+		require.Equal(t, Position(i+1), NewRegionSegments(region, &l).Marker(i).Load())
+		require.Equal(t, bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize), NewRegionSegments(region, &l).Bytes(i))
 	}
 }
 

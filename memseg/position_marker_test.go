@@ -49,7 +49,7 @@ func TestFinishedEmptyDiffersFromEmpty(t *testing.T) {
 func TestMarkerIsTheLittleEndianWordOfTheLayout(t *testing.T) {
 	l := testLayout(t, 2, 3, 64)
 	region := mappedRegion(t, int(l.RegionSize()))
-	l.Marker(region, 2).store(finishedPosition(0x123456))
+	NewRegionSegments(region, &l).Marker(2).store(finishedPosition(0x123456))
 	start := l.MarkerOffset(2)
 	// -0x123456 in two's complement.
 	require.Equal(t, []byte{0xaa, 0xcb, 0xed, 0xff, 0, 0, 0, 0}, region.Bytes()[start:start+8])

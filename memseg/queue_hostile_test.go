@@ -65,7 +65,7 @@ func (p *hostileProducer) step(s *hostileScript) {
 	case 0, 1: // honest: a buffer
 		if !p.open && w.HasRoom() {
 			d := data(p.written)
-			p.builder.Reset(p.layout.SegmentBytes(p.region, d.Segment), p.layout.Marker(p.region, d.Segment))
+			p.builder.Reset(NewRegionSegments(p.region, &p.layout).Bytes(d.Segment), NewRegionSegments(p.region, &p.layout).Marker(d.Segment))
 			p.open = w.PublishBuffer(d) == nil
 			p.written++
 		}
@@ -92,7 +92,7 @@ func (p *hostileProducer) step(s *hostileScript) {
 		word := words[s.next(len(words))]
 		word.Store(s.spoil(word.Load()))
 	case 5: // a marker
-		m := p.layout.Marker(p.region, s.next(pairSegments))
+		m := NewRegionSegments(p.region, &p.layout).Marker(s.next(pairSegments))
 		m.store(Position(s.spoil(uint64(m.Load()))))
 	case 6: // a descriptor, most often one that will be read
 		ring := [][]byte{w.ring, w.priority}[s.next(2)]
@@ -159,8 +159,8 @@ func (c *guardedConsumer) step() (err error) {
 		if d.Type.IsEvent() {
 			c.head.ResetStatic(c.reader.EventBytes(d), d.Type, nil, 0)
 		} else {
-			mem := c.layout.SegmentBytes(c.region, d.Segment)
-			c.head.Reset(mem, c.layout.Marker(c.region, d.Segment), d.Type, nil, 0)
+			mem := NewRegionSegments(c.region, &c.layout).Bytes(d.Segment)
+			c.head.Reset(mem, NewRegionSegments(c.region, &c.layout).Marker(d.Segment), d.Type, nil, 0)
 		}
 		c.reading = true
 	}
@@ -270,7 +270,7 @@ func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 			w.write(w.ring, w.mask, n, Descriptor{Type: DataType(1 + s.next(3)), Segment: s.next(eventSlots + 1), Length: s.next(eventSlotSize + 2), PartialRecordLength: s.next(256)})
 			w.next++
 			w.published.Store(w.next - uint64(s.next(3)))
-			m := p.layout.Marker(p.region, s.next(pairSegments))
+			m := NewRegionSegments(p.region, &p.layout).Marker(s.next(pairSegments))
 			m.store(Position(s.next(256) * 3 * (1 - 2*s.next(2))))
 			if s.next(8) == 0 {
 				s.spoilBytes(p.region.Bytes()[p.layout.queueOffset(1):p.layout.SegmentOffset(0)])

@@ -239,8 +239,8 @@ const (
 // next delivers into b, or into a buffer of its own if b is nil. A fault of a
 // producer's memory is the error of the channel that was looked at.
 func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (result BufferOrEvent, err error) {
-	if err := g.enter(); err != nil {
-		return BufferOrEvent{}, err
+	if !g.reading.TryLock() {
+		return BufferOrEvent{}, g.notAlone()
 	}
 	if b == nil {
 		if g.spare == nil {
@@ -282,7 +282,7 @@ func (g *InputGate) interrupted(panicked any, b *memseg.Buffer) error {
 }
 
 func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (BufferOrEvent, error) {
-	if mode != byRecord {
+	if mode != byRecord && g.gone() == nil {
 		if err := g.checkNotInRecords(); err != nil {
 			return BufferOrEvent{}, err
 		}

@@ -291,14 +291,14 @@ func (p *ResultPartition) takeSegment(b *memseg.BufferBuilder, channel, queues i
 		return 0, memseg.ErrQueueFull
 	}
 	if p.segments[segment] == nil {
-		p.segments[segment] = memseg.NewSegment(p.layout.SegmentBytes(p.region, segment), segment, p)
+		p.segments[segment] = memseg.NewSegment(p.memory.Bytes(segment), segment, p)
 	}
 	mem, err := p.segments[segment].Bytes()
 	if err != nil {
 		p.pool.Recycle(segment, channel)
 		return 0, fmt.Errorf("partition %s: segment %d: %w", p.label(), segment, err)
 	}
-	b.Reset(mem, p.layout.Marker(p.region, segment))
+	b.Reset(mem, p.memory.Marker(segment))
 	p.hold(segment, channel, queues)
 	return segment, nil
 }

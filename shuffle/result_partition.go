@@ -42,8 +42,8 @@ type Lifecycle interface {
 // debug.SetPanicOnFault.
 type ResultPartition struct {
 	spec      PartitionSpec
-	region    *memseg.Region
 	layout    memseg.PartitionLayout
+	memory    memseg.RegionSegments
 	words     memseg.PartitionWords
 	bell      *memseg.Doorbell
 	pool      *pool.LocalBufferPool
@@ -97,7 +97,7 @@ func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.Part
 		return nil, fmt.Errorf("partition %s: %w", spec.Label(), err)
 	}
 	p := &ResultPartition{
-		spec: spec, region: region, layout: l, bell: bell, pool: segments, lifecycle: lifecycle,
+		spec: spec, layout: l, memory: memseg.NewRegionSegments(region, &l), bell: bell, pool: segments, lifecycle: lifecycle,
 		words:    memseg.NewPartitionWords(region),
 		segments: make([]*memseg.MemorySegment, l.Segments),
 		holders:  make([]atomic.Int32, l.Segments),

@@ -45,7 +45,7 @@ func (p *ResultPartition) hold(segment, channel, queues int) {
 // waits for a segment lets its consumer go ahead.
 func (p *ResultPartition) whenRoom(ctx context.Context, lack *shortage, try func() error) error {
 	err := try()
-	if !errors.Is(err, memseg.ErrQueueFull) {
+	if err == nil || !errors.Is(err, memseg.ErrQueueFull) {
 		return err
 	}
 	if ctx == nil {

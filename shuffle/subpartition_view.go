@@ -34,7 +34,7 @@ type BufferAndBacklog struct {
 // available.
 type SubpartitionView struct {
 	queue    *memseg.QueueReader
-	region   *memseg.Region
+	segments memseg.RegionSegments
 	layout   memseg.PartitionLayout
 	key      uint64 // names the queue to observers
 	poolSize *memseg.Word
@@ -103,7 +103,7 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	}
 	part := memseg.NewPartitionWords(region)
 	v := &SubpartitionView{
-		queue: memseg.NewQueueReader(region, &l, subpartition), region: region, layout: l, key: l.QueueKey(subpartition),
+		queue: memseg.NewQueueReader(region, &l, subpartition), segments: memseg.NewRegionSegments(region, &l), layout: l, key: l.QueueKey(subpartition),
 		poolSize: part.PoolSize, words: words,
 		producer: producerLink{bell: bell, parked: part.Parked, subpartition: subpartition},
 		done:     make([]bool, l.QueueCapacity), onClosed: closed,
@@ -260,8 +260,7 @@ func (v *SubpartitionView) startHead() (bool, error) {
 	if d.Type.IsEvent() {
 		v.head.ResetStatic(v.queue.EventBytes(d), d.Type, v, v.queue.Next())
 	} else {
-		mem := v.layout.SegmentBytes(v.region, d.Segment)
-		v.head.Reset(mem, v.layout.Marker(v.region, d.Segment), d.Type, v, v.queue.Next())
+		v.head.Reset(v.segments.Bytes(d.Segment), v.segments.Marker(d.Segment), d.Type, v, v.queue.Next())
 	}
 	v.reading = true
 	return true, nil

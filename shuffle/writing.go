@@ -92,8 +92,8 @@ func (p *ResultPartition) checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("partition %s: the context is nil: %w", p.label(), ErrInvalidArgument)
 	}
-	if err := ctxerr.Of(ctx); err != nil {
-		return fmt.Errorf("partition %s: %w", p.label(), err)
+	if ctx.Err() != nil {
+		return fmt.Errorf("partition %s: %w", p.label(), ctxerr.Of(ctx))
 	}
 	return nil
 }
