@@ -32,8 +32,5 @@ func (g *InputGate) SetThreshold(channel, bytes int) (leave int) {
 	return c.leave()
 }
 
-// LookInterval and DaemonLostGrace are the bounds of sleeps that the documentation names.
-var (
-	LookInterval    = lookInterval
-	DaemonLostGrace = daemonLostGrace
-)
+// LookInterval is the bound of a sleep that the documentation names.
+var LookInterval = lookInterval

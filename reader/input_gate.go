@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shuffled/internal/ctxerr"
+	"shuffled/internal/standstill"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -84,11 +85,14 @@ type InputGate struct {
 	idle        *memseg.Stopwatch
 	keeping     []int // channels whose user keeps much, see arm
 	nextKeeping time.Time
-	quietSince  time.Time      // nothing came since then, if the daemon is lost
-	unread      unreadRecords  // what a loop over Records left
-	spare       *memseg.Buffer // to deliver into; nil once it is handed out
-	scratch     []byte         // for a loop over Records that copies
-	loss        *ChannelError  // the first one
+	// Without the daemon: how long nothing came, and whether all that is committed is
+	// read after that.
+	quiet         standstill.Standstill
+	lookedForLoss bool
+	unread        unreadRecords  // what a loop over Records left
+	spare         *memseg.Buffer // to deliver into; nil once it is handed out
+	scratch       []byte         // for a loop over Records that copies
+	loss          *ChannelError  // the first one
 
 	reading sync.Mutex  // held by whoever reads, and by Close to wait for it
 	looping atomic.Bool // a loop over Records runs, or nobody may read any more
@@ -300,6 +304,13 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 			if g.open == 0 {
 				return BufferOrEvent{}, g.theEnd()
 			}
+			again, err := g.checkDaemonLost()
+			if err != nil {
+				return BufferOrEvent{}, err
+			}
+			if again {
+				continue
+			}
 			if mode != byTrying {
 				if err := g.park(ctx); err != nil {
 					return BufferOrEvent{}, err
@@ -308,7 +319,7 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 			}
 			g.lookAtKeeping(time.Now())
 			if g.ready.len() == 0 {
-				return BufferOrEvent{}, g.nothing()
+				return BufferOrEvent{}, nil
 			}
 			continue
 		}
@@ -343,7 +354,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (Buffe
 	if c.view == nil {
 		return BufferOrEvent{}, g.endIfFailed(channel)
 	}
-	if c.failure == nil && !c.view.IsAvailableBeyond(c.leave()) {
+	if c.failure == nil && !g.lookedForLoss && !c.view.IsAvailableBeyond(c.leave()) {
 		return BufferOrEvent{}, g.arm(channel)
 	}
 	if mode != byRecord || c.byBuffers {
@@ -373,8 +384,8 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (Buffe
 		}
 		return BufferOrEvent{}, g.arm(channel)
 	}
-	if !g.quietSince.IsZero() {
-		g.quietSince = time.Time{}
+	if g.daemonLost.Load() != nil {
+		g.stirred()
 	}
 	if b.DataType().IsEvent() {
 		if b, err = g.takeEvent(channel, b, mode); err != nil {

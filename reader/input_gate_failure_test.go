@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/linktest"
+	"shuffled/internal/standstill"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"
@@ -173,6 +174,41 @@ func TestGateWithoutDaemon(t *testing.T) {
 		}
 		emit(t, links[1], segmentSize)
 		require.Equal(t, buffer(1, segmentSize), next(t, g), "it may be called again")
+	}
+}
+
+// The loss of the daemon is told after what was committed, even if nothing rings.
+func TestWhatIsThereIsReadBeforeTheLossOfTheDaemonIsTold(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		t.Parallel()
+		g, links := newGate(t, memory, 2)
+		g.SetDaemonLost(shuffle.ErrDaemonLost)
+		requireNothing(t, g)
+		rings := g.Rings()
+		emit(t, links[1], segmentSize)
+		g.LoseReadyBits()
+		g.PutCountBack(rings)
+		require.Equal(t, buffer(1, segmentSize), next(t, g))
+		_, err := g.Next(context.Background())
+		require.ErrorIs(t, err, shuffle.ErrDaemonLost)
+
+		emit(t, links[1], 10) // into a buffer that stays open
+		require.Equal(t, buffer(1, 10), firstByTrying(t, g))
+		emit(t, links[1], 20)
+		require.Equal(t, buffer(1, 20), next(t, g))
+	})
+}
+
+// firstByTrying tries until there is something.
+func firstByTrying(t *testing.T, g *linktest.Gate) element {
+	t.Helper()
+	for {
+		b, ok, err := g.TryNext()
+		require.NoError(t, err)
+		if ok {
+			return released(t, b)
+		}
+		time.Sleep(tick)
 	}
 }
 
@@ -389,5 +425,5 @@ func TestWakeUpPageSaysHowLongGatesSleep(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(page), fmt.Sprintf("| a gate of several channels | %v |", reader.LookInterval))
 	require.Contains(t, string(page), fmt.Sprintf("| a gate of one channel | %v, doubled while nothing comes, up to %v |", reader.LookInterval, memseg.MaxParkTime))
-	require.Contains(t, string(page), fmt.Sprintf("| either, once the daemon is lost | %v |", reader.DaemonLostGrace))
+	require.Contains(t, string(page), fmt.Sprintf("| either, once the daemon is lost | %v |", standstill.Step(standstill.Grace)))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"shuffled/internal/standstill"
 	"shuffled/memseg"
 )
 
@@ -95,10 +96,6 @@ func (g *InputGate) sweepAhead(now time.Time) {
 	g.ahead = g.ahead[:0]
 }
 
-// daemonLostGrace is how long a wait may find nothing once nobody watches the
-// producers.
-const daemonLostGrace = 500 * time.Millisecond
-
 // park waits for a ring.
 func (g *InputGate) park(ctx context.Context) error {
 	if g.isClosed() {
@@ -111,9 +108,8 @@ func (g *InputGate) park(ctx context.Context) error {
 	if len(g.keeping) > 0 {
 		timeout = min(timeout, keepInterval)
 	}
-	lost := g.daemonLost.Load()
-	if lost != nil {
-		timeout = min(timeout, daemonLostGrace)
+	if g.daemonLost.Load() != nil {
+		timeout = min(timeout, standstill.Step(standstill.Grace))
 	}
 	start := time.Now()
 	g.idle.Start()
@@ -131,15 +127,9 @@ func (g *InputGate) park(ctx context.Context) error {
 		quiet = false
 		g.ready.push(channel)
 	})
-	if !quiet {
-		g.quietSince = time.Time{}
-	} else if lost != nil {
-		if err := g.checkDaemonLost(*lost, start, now); err != nil {
-			return err
-		}
-	}
 	switch {
 	case !quiet:
+		g.stirred()
 		g.patience = 0
 	case len(g.channels) == 1 && waited >= timeout:
 		g.patience = min(2*timeout, memseg.MaxParkTime)
@@ -152,26 +142,30 @@ func (g *InputGate) park(ctx context.Context) error {
 	return nil
 }
 
-// checkDaemonLost returns lost each time that nothing has come for a while, from
-// start at the latest until now.
-func (g *InputGate) checkDaemonLost(lost error, start, now time.Time) error {
-	if g.quietSince.IsZero() {
-		g.quietSince = start
+// checkDaemonLost is called when no channel is ready, and says whether one may be
+// now. Without the daemon it returns an error each time that nothing has come for a
+// while: then it has first looked at every channel, whatever its producer has flushed
+// or rung for, so that all that is committed was read.
+func (g *InputGate) checkDaemonLost() (again bool, err error) {
+	lost := g.daemonLost.Load()
+	switch {
+	case lost == nil:
+		return false, nil
+	case g.lookedForLoss:
+		g.stirred()
+		return false, *lost
+	case g.quiet.FoundNothing(time.Now(), standstill.Grace):
+		g.lookedForLoss = true
+		g.queueAll()
+		return true, nil
 	}
-	if now.Sub(g.quietSince) < daemonLostGrace {
-		return nil
-	}
-	g.quietSince = time.Time{}
-	return lost
+	return false, nil
 }
 
-// nothing is what a look without waiting found.
-func (g *InputGate) nothing() error {
-	if lost := g.daemonLost.Load(); lost != nil {
-		now := time.Now()
-		return g.checkDaemonLost(*lost, now, now)
-	}
-	return nil
+// stirred says that something has come, as far as a lost daemon is concerned.
+func (g *InputGate) stirred() {
+	g.quiet.FoundSomething()
+	g.lookedForLoss = false
 }
 
 // lookInterval is how often a gate looks at all its channels, rung or not, and how
@@ -188,6 +182,11 @@ func (g *InputGate) lookEverywhere(now time.Time) {
 		return
 	}
 	g.lastLook = now
+	g.queueAll()
+}
+
+// queueAll queues all channels that are attached.
+func (g *InputGate) queueAll() {
 	for i := range g.channels {
 		if c := &g.channels[i]; !c.ended && c.view != nil {
 			g.ready.push(i)

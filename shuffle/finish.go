@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuffled/internal/sentinel"
+	"shuffled/internal/standstill"
 	"shuffled/memseg"
 )
 
@@ -74,7 +75,8 @@ func (p *ResultPartition) publishEnd(ctx context.Context) error {
 // end-of-partition, or none of them gets on: then it returns why nobody else can
 // tell.
 func (p *ResultPartition) awaitEndRead(ctx context.Context, lost error) error {
-	before, since := -1, time.Now()
+	before := -1
+	var quiet standstill.Standstill
 	for {
 		rings := p.bell.Rings()
 		p.bell.Collect(len(p.subpartitions), func(int) {}) // all of them are looked at
@@ -86,16 +88,17 @@ func (p *ResultPartition) awaitEndRead(ctx context.Context, lost error) error {
 			return nil
 		}
 		if unread != before {
-			before, since = unread, time.Now()
+			before = unread
+			quiet.FoundSomething()
 		}
 		// Consumers that the daemon had brought are attached before its loss is told.
 		if told := p.daemonLost.Load() != nil; told && !behind.isAttached() {
 			return fmt.Errorf("subpartition %d has no consumer: %w", behind.index, lost)
 		}
-		if time.Since(since) >= daemonLostGrace {
+		if quiet.FoundNothing(time.Now(), daemonLostGrace) {
 			return fmt.Errorf("the consumer of subpartition %d does not get on: %w", behind.index, lost)
 		}
-		if err := p.bell.Park(ctx, rings, p.words.Parked, daemonLostGrace); err != nil {
+		if err := p.bell.Park(ctx, rings, p.words.Parked, min(maxWait, standstill.Step(daemonLostGrace))); err != nil {
 			return fmt.Errorf("subpartition %d is not read to its end: %w: %w", behind.index, err, lost)
 		}
 	}

@@ -254,6 +254,22 @@ func TestPartitionWaitsForTheDaemonToBeMissedOnly(t *testing.T) {
 	require.NoError(t, s.p.EmitRecord(context.Background(), []byte("x"), 0), "it may be tried again")
 }
 
+// Less was released than the writer has asked to be woken for.
+func TestWriterTakesWhatIsReleasedBeforeTheLossOfTheDaemonIsTold(t *testing.T) {
+	const segments = 16
+	s := newStream(t, linktest.Mapped, segments, 64)
+	s.p.SetDaemonLost(shuffle.ErrDaemonLost)
+	shuffle.SetDaemonLostGrace(t, wait) // what is asked for is not released meanwhile
+	for range segments {
+		s.write(64)
+	}
+	emitted := make(chan error, 1)
+	go func() { emitted <- s.p.EmitRecord(context.Background(), make([]byte, 64), 0) }()
+	require.Eventually(t, s.IsParked, wait, tick)
+	require.Equal(t, 64, s.poll().size)
+	require.NoError(t, <-emitted)
+}
+
 func TestRecordLargerThanALengthPrefixIsRefused(t *testing.T) {
 	// Address space that is never touched.
 	reserved, err := memseg.CreateMemfd("record", shuffle.MaxRecordLength+4+1)

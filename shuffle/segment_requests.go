@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shuffled/internal/cpucache"
+	"shuffled/internal/standstill"
 	"shuffled/memseg"
 )
 
@@ -63,6 +64,7 @@ func (p *ResultPartition) whenRoom(ctx context.Context, lack *shortage, try func
 	// Both sides could wait for ever if a consumer waited for more of what this
 	// writer holds back.
 	p.flushAll()
+	var quiet standstill.Standstill
 	for {
 		rings := p.bell.Rings()
 		p.bell.Collect(len(p.subpartitions), func(int) {}) // all of them are looked at
@@ -80,9 +82,10 @@ func (p *ResultPartition) whenRoom(ctx context.Context, lack *shortage, try func
 			return err
 		}
 		if reclaimed > 0 {
+			quiet.FoundSomething()
 			continue // the consumer may have passed what was armed
 		}
-		if err = p.park(ctx, rings); err != nil {
+		if err = p.park(ctx, rings, &quiet); err != nil {
 			return fmt.Errorf("partition %s: %s: %w", p.label(), lack.describe(p), err)
 		}
 		tooClose = false // rung or not, it takes back what there is
@@ -136,25 +139,22 @@ var cacheSize = cpucache.SecondLevel()
 
 // daemonLostGrace is how long a wait may find nothing once nobody watches the
 // consumers.
-var daemonLostGrace = 500 * time.Millisecond
+var daemonLostGrace = standstill.Grace
 
 // maxWait bounds a sleep: the doorbell is a hint.
 var maxWait = time.Second
 
-// park waits for a ring.
-func (p *ResultPartition) park(ctx context.Context, rings uint32) error {
-	lost, timeout := p.daemonLost.Load(), maxWait
-	if lost != nil {
-		timeout = daemonLostGrace
+// park waits for a ring, for a writer whose look has found nothing. Without the daemon
+// it returns an error once that was so for a while.
+func (p *ResultPartition) park(ctx context.Context, rings uint32, quiet *standstill.Standstill) error {
+	timeout := maxWait
+	if lost := p.daemonLost.Load(); lost != nil {
+		if quiet.FoundNothing(time.Now(), daemonLostGrace) {
+			return *lost
+		}
+		timeout = min(timeout, standstill.Step(daemonLostGrace))
 	}
-	start := time.Now()
-	if err := p.bell.Park(ctx, rings, p.words.Parked, timeout); err != nil {
-		return err
-	}
-	if lost != nil && p.bell.Rings() == rings && time.Since(start) >= daemonLostGrace {
-		return *lost
-	}
-	return nil
+	return p.bell.Park(ctx, rings, p.words.Parked, timeout)
 }
 
 // Reclaim takes back what consumers have released. A writer does so when it

@@ -75,7 +75,7 @@ func TestSocketThatSomebodyRemovedIsThereAgain(t *testing.T) {
 func TestDaemonWhoseSocketIsTakenIsNotReadyUntilItIsFree(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		take func(t *testing.T, socket string) (free func())
+		take func(t *testing.T, socket string) (free func()) // while the daemon is stopped
 		says string
 	}{
 		{"by another program", func(t *testing.T, socket string) func() {
@@ -102,7 +102,9 @@ func TestDaemonWhoseSocketIsTakenIsNotReadyUntilItIsFree(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			d := start(t)
+			daemontest.Stop(t, d.PID()) // or it listens again before that
 			free := row.take(t, d.Socket)
+			d.Signal(unix.SIGCONT)
 			line := d.WaitForLog("cannot listen again")
 			require.Contains(t, line["error"], row.says)
 			status, body := d.Get("/readyz")

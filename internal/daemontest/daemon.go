@@ -237,6 +237,27 @@ func (d *Daemon) Signal(s unix.Signal) {
 	require.NoError(d.t, d.command.Process.Signal(s))
 }
 
+// Stop stops a process, until SIGCONT, and waits until every thread of it has: the
+// signal is on its way when it is sent.
+func Stop(t testing.TB, pid int) {
+	t.Helper()
+	require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
+	require.Eventually(t, func() bool { return isStopped(t, pid) }, Patience, time.Millisecond)
+}
+
+func isStopped(t testing.TB, pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	require.NoError(t, err)
+	require.NotEmpty(t, threads)
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil || !strings.Contains(string(stat), ") T ") {
+			return false
+		}
+	}
+	return true
+}
+
 // Wait waits for the end of the process and returns its exit code, -1 for one
 // that a signal ended.
 func (d *Daemon) Wait() int {

@@ -114,16 +114,17 @@ func TestSharedWordsHaveNoCompareAndSwap(t *testing.T) {
 
 func TestImportsFollowTheArrows(t *testing.T) {
 	allowed := map[string][]string{
-		"memseg":            {},
-		"pool":              {"memseg", "internal/cpucache"},
-		"shuffle":           {"memseg", "pool", "internal/probe", "internal/cpucache"},
-		"writer":            {"memseg", "shuffle"},
-		"reader":            {"memseg", "shuffle", "internal/cpucache"},
-		"ipc":               {"memseg", "pool", "shuffle", "ipc/controlpb", "internal/throttle"},
-		"ipc/controlpb":     {},
-		"client":            {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb"},
-		"internal/sentinel": {},
-		"internal/ctxerr":   {},
+		"memseg":              {},
+		"pool":                {"memseg", "internal/cpucache"},
+		"shuffle":             {"memseg", "pool", "internal/probe", "internal/cpucache", "internal/standstill"},
+		"writer":              {"memseg", "shuffle"},
+		"reader":              {"memseg", "shuffle", "internal/cpucache", "internal/standstill"},
+		"ipc":                 {"memseg", "pool", "shuffle", "ipc/controlpb", "internal/throttle"},
+		"ipc/controlpb":       {},
+		"client":              {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb"},
+		"internal/sentinel":   {},
+		"internal/ctxerr":     {},
+		"internal/standstill": {},
 	}
 	everywhere := []string{"internal/sentinel", "internal/ctxerr"}
 	for _, f := range sources(t) {

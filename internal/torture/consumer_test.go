@@ -22,6 +22,9 @@ type consumerPlan struct {
 	LeaveAfter uint64
 	// PauseEvery is how many records go between short sleeps; 0 is none.
 	PauseEvery uint64
+	// ReadOn is whether the consumer reads on when nothing has come for a while
+	// without the daemon.
+	ReadOn bool
 	// StartAfter delays the opening of the gate.
 	StartAfter time.Duration
 }
@@ -73,6 +76,9 @@ func (plan *consumerPlan) read(ctx context.Context, gate *reader.InputGate, resu
 	for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
 		if errors.Is(err, shuffle.ErrIncomplete) {
 			break // all have ended, and what was lost was told before
+		}
+		if plan.ReadOn && errors.Is(err, shuffle.ErrDaemonLost) {
+			return true, nil
 		}
 		if err != nil {
 			return true, result.endChannel(err)

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,17 +53,17 @@ func TestStoppedProducerStaysAttachedAndIsShown(t *testing.T) {
 	w := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
 	w.waitFor(committed, ctx.Done())
 	requireState(t, ctx, c, plan.Partition, "running")
-	w.signal(unix.SIGSTOP)
+	daemontest.Stop(t, w.pid())
 
 	// The consumer comes when the producer is stopped already, and gets all that
 	// was committed.
 	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: plan.Partition}}})
 	require.NoError(t, err)
-	got := uint64(0)
+	got, known := uint64(0), w.committedRecords()
 	for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
 		require.NoError(t, err)
 		require.NoError(t, plan.Streams[0].check(rec, got))
-		if got++; got == w.committedRecords() {
+		if got++; got == known {
 			break
 		}
 	}
@@ -174,38 +175,32 @@ func TestKilledDaemonEndsTheWaitsOfItsClients(t *testing.T) {
 
 func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
 	d := startDaemon(t)
-	ctx, _ := dial(t, d)
+	ctx, c := dial(t, d)
 	plan := simplePlan(0)
-	consumer := &consumerPlan{Inputs: []reader.Input{{Partition: plan.Partition}}, Streams: plan.Streams, PauseEvery: 1000}
-	reading := startWorker(t, "consumer", d.Socket, workerPlan{Consumer: consumer})
 	writing := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
-	_, c := dial(t, d)
+	writing.waitFor(committed, ctx.Done())
+	daemontest.Stop(t, writing.pid()) // most is not written when the daemon ends
+	consumer := &consumerPlan{Inputs: []reader.Input{{Partition: plan.Partition}}, Streams: plan.Streams, PauseEvery: 1000, ReadOn: true}
+	reading := startWorker(t, "consumer", d.Socket, workerPlan{Consumer: consumer})
 	require.Eventually(t, func() bool {
 		info, err := c.Inspect(ctx, plan.Partition)
 		return err == nil && info.SubpartitionInfo[0].BuffersReleased > 0
 	}, daemontest.Patience, time.Millisecond)
-	before := writing.committedRecords()
-	d.Signal(unix.SIGKILL)
-	d.Wait()
-	reading.waitFor(done, ctx.Done())
+	d.Kill()
+	writing.signal(unix.SIGCONT)
 	writing.waitFor(done, ctx.Done())
-	require.NoError(t, ctx.Err())
-	result := reading.result()
-	require.Greater(t, result.Records[0], before, "%s\n%s", reading.report(), writing.report())
-	// A pause of half a second, on a busy machine, may end a wait; the end of the
-	// stream cannot be told to the daemon any more. Everything else must work.
-	for _, w := range []*worker{reading, writing} {
-		if end := w.last.Outcome.Error; end != "" {
-			require.Contains(t, end, shuffle.ErrDaemonLost.Error(), w.name)
+	require.NotNil(t, writing.last, writing.report())
+	if end := writing.last.Outcome.Error; end != "" {
+		require.Contains(t, end, shuffle.ErrDaemonLost.Error())
+		if !strings.Contains(end, shuffle.ErrOutcomeUnknown.Error()) {
+			t.Skipf("the consumer stood still for so long that the writer gave up: %s", end)
 		}
 	}
-	if writing.last.Outcome.Error == "" {
-		require.Empty(t, reading.last.Outcome.Error, "both sides come to one answer")
-	}
-	if reading.last.Outcome.Error == "" {
-		require.Equal(t, []string{endOfPartition}, result.Ends)
-		require.Equal(t, plan.Records, result.Records[0])
-	}
+	reading.waitFor(done, ctx.Done())
+	require.NotNil(t, reading.last, reading.report())
+	require.Empty(t, reading.last.Outcome.Error, "the end is published")
+	require.Equal(t, []string{endOfPartition}, reading.result().Ends)
+	require.Equal(t, plan.Records, reading.result().Records[0])
 	require.Zero(t, reading.last.Outcome.Mappings)
 	require.Zero(t, writing.last.Outcome.Mappings)
 }

@@ -3,11 +3,7 @@ package torture
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,8 +37,7 @@ func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (*
 	_, err = producer.List(all) // it has heard that its consumer is attached
 	require.NoError(t, err)
 
-	d.Signal(unix.SIGSTOP)
-	require.Eventually(t, func() bool { return isStopped(t, d.PID()) }, daemontest.Patience, time.Millisecond)
+	daemontest.Stop(t, d.PID())
 	require.NoError(t, p.EmitRecord(all, []byte("\x00\x00\x00\x05after"), 0))
 	finished := make(chan error, 1)
 	go func() { finished <- p.Finish(ctx) }()
@@ -50,22 +45,6 @@ func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (*
 		return p.Subpartition(0).QueuedBuffers() >= 2 // the open buffer and the end, at least
 	}, daemontest.Patience, time.Millisecond)
 	return p, gate, finished
-}
-
-// isStopped reports whether every thread of a process has stopped: the signal is on
-// its way when it is sent.
-func isStopped(t *testing.T, pid int) bool {
-	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	require.NoError(t, err)
-	require.NotEmpty(t, threads)
-	for _, thread := range threads {
-		stat, err := os.ReadFile(thread)
-		if err != nil || !strings.Contains(string(stat), ") T ") {
-			return false
-		}
-	}
-	return true
 }
 
 // requireWhole reads what is left of the stream and its end.
