@@ -15,9 +15,10 @@ import (
 const maxAdminConnections = 32
 
 // AdminConnections are the HTTP connections, at most maxAdminConnections. A new one
-// always gets in: for it goes the one that has been without a request for longest, or
-// if all have one, the one that began it first. So whoever opens thousands closes
-// their own, and a probe is answered. It is the net.Listener of an http.Server, whose
+// always gets in: for it goes one of the peer that has most, see tcpPeer: the one that
+// has been without a request for longest, or if all have one, the one that began it
+// first. So whoever opens thousands closes their own, and a probe of somebody else is
+// answered however fast they come. It is the net.Listener of an http.Server, whose
 // ConnState is its note.
 type adminConnections struct {
 	net.Listener
@@ -30,6 +31,7 @@ type adminConnections struct {
 
 // An adminConnection is one of them.
 type adminConnection struct {
+	peer  string
 	busy  bool   // has a request
 	since uint64 // by clock: when it became what it is
 }
@@ -45,7 +47,7 @@ func (a *adminConnections) Accept() (net.Conn, error) {
 		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
 			// Whatever has taken what was kept: monitoring is to tell of it.
 			a.mu.Lock()
-			closed := a.closeOne()
+			closed := a.closeOne("")
 			a.mu.Unlock()
 			if closed {
 				continue
@@ -54,23 +56,28 @@ func (a *adminConnections) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		peer := tcpPeer(conn)
 		a.mu.Lock()
 		if len(a.open) >= maxAdminConnections {
-			a.closeOne()
+			a.closeOne(peer)
 		}
 		a.clock++
-		a.open[conn] = &adminConnection{since: a.clock}
+		a.open[conn] = &adminConnection{peer: peer, since: a.clock}
 		a.mu.Unlock()
 		return conn, nil
 	}
 }
 
-// closeOne closes the connection whose turn it is, and reports whether there is one.
-// The lock is held.
-func (a *adminConnections) closeOne() bool {
+// closeOne closes the connection whose turn it is, for one of that peer to come, and
+// reports whether there is one. The lock is held.
+func (a *adminConnections) closeOne(coming string) bool {
+	shares := map[string]int{coming: 1}
+	for _, c := range a.open {
+		shares[c.peer]++
+	}
 	var victim net.Conn
 	for conn, c := range a.open {
-		if v := a.open[victim]; v == nil || !c.busy && v.busy || c.busy == v.busy && c.since < v.since {
+		if v := a.open[victim]; v == nil || c.goesBefore(v, shares) {
 			victim = conn
 		}
 	}
@@ -84,6 +91,17 @@ func (a *adminConnections) closeOne() bool {
 	}
 	_ = victim.Close()
 	return true
+}
+
+// goesBefore reports whether a connection makes room before v.
+func (c *adminConnection) goesBefore(v *adminConnection, shares map[string]int) bool {
+	if shares[c.peer] != shares[v.peer] {
+		return shares[c.peer] > shares[v.peer]
+	}
+	if c.busy != v.busy {
+		return v.busy
+	}
+	return c.since < v.since
 }
 
 // note takes note of what a connection does.

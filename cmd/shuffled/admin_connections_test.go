@@ -7,8 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,6 +84,79 @@ func TestThousandsOfHTTPConnectionsCostThemselvesOnly(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	eventually(t, "the descriptors are given back", func() bool { return d.Descriptors() <= before+1 })
+}
+
+// floodHTTP begins requests as fast as it can, until it is killed. It says when there
+// are more than there can be.
+func floodHTTP(address string) {
+	var held [8 * maxAdminConnections]net.Conn
+	for i := 0; ; i++ {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			continue
+		}
+		_, _ = conn.Write([]byte("GET /metrics HTTP/1.1\r\n")) // it may be closed already
+		if old := held[i%len(held)]; old != nil {
+			_ = old.Close()
+		}
+		if held[i%len(held)] = conn; i == len(held) {
+			fmt.Println("full")
+		}
+	}
+}
+
+func TestProbesAreAnsweredHoweverFastAnotherUserConnects(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	d := start(t)
+	program := filepath.Join(t.TempDir(), "flood") // which others may execute
+	require.NoError(t, os.Chmod(filepath.Dir(program), 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(program)), 0o755))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	text, err := os.ReadFile(self)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, text, 0o755))
+	flood := exec.Command(program)
+	flood.Env = daemontest.Environ("TEST_FLOOD=" + address(d))
+	flood.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	stdout, err := flood.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, flood.Start())
+	defer func() {
+		_ = flood.Process.Kill()
+		_ = flood.Wait() // killed
+	}()
+	_, err = bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	for range 1000 {
+		status, _ := d.Get("/healthz")
+		require.Equal(t, http.StatusOK, status)
+	}
+}
+
+func TestPeerOnThisHostIsItsUser(t *testing.T) {
+	for _, network := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
+		listener, err := net.Listen("tcp", network)
+		if err != nil {
+			t.Logf("listen on %s: %v", network, err) // no such protocol here
+			continue
+		}
+		defer listener.Close()
+		port := listener.Addr().(*net.TCPAddr).Port
+		for _, host := range []string{"127.0.0.1", "::1"} {
+			conn, err := net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+			if err != nil {
+				continue // not in this one
+			}
+			accepted, err := listener.Accept()
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("uid %d", os.Geteuid()), tcpPeer(accepted), "%s of %s", host, network)
+			require.NoError(t, accepted.Close())
+			require.NoError(t, conn.Close())
+		}
+	}
 }
 
 func TestNewHTTPConnectionTakesThePlaceOfTheOneThatIsIdleLongest(t *testing.T) {

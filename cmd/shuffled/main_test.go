@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 		restrict()
 		main()
 	}
+	if address := os.Getenv("TEST_FLOOD"); address != "" {
+		floodHTTP(address)
+	}
 	if side := os.Getenv("TEST_WORKER"); side != "" {
 		restrict()
 		if err := runWorker(side); err != nil {
