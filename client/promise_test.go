@@ -93,8 +93,12 @@ func TestPartitionIsAdmittedOnlyIfItCanWrite(t *testing.T) {
 			for _, gate := range gates {
 				require.NoError(t, gate.Close())
 			}
-			p, err := c.CreatePartition(testContext(t), spec(1))
-			require.NoError(t, err)
+			var p *shuffle.ResultPartition
+			require.Eventually(t, func() (created bool) { // refused while that is on its way
+				var err error
+				p, err = c.CreatePartition(testContext(t), spec(1))
+				return err == nil
+			}, patience, time.Millisecond)
 			require.NoError(t, p.EmitRecord(testContext(t), framed("hello"), 0))
 			for _, p := range append(filled[1:], p) {
 				require.NoError(t, p.Close())

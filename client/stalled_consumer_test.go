@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/internal/linktest"
 	"shuffled/shuffle"
 )
 
@@ -35,29 +36,29 @@ func TestStalledConsumerBoundsWhatItsProducerWrites(t *testing.T) {
 
 	// A whole number of records fills a segment: the one that has to wait is not cut.
 	record := framed(strings.Repeat("x", 1020))
-	// writeUntilBlocked emits until a record has to wait for the consumer.
-	writeUntilBlocked := func() {
+	writing, stop := context.WithCancel(ctx)
+	blocked := make(chan error, 1)
+	go func() {
 		for {
-			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-			blockedBefore := p.BackPressured()
-			err := p.EmitRecord(ctx, record, 0)
-			cancel()
-			if err != nil {
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Greater(t, p.BackPressured(), blockedBefore)
+			if err := p.EmitRecord(writing, record, 0); err != nil {
+				blocked <- err
 				return
 			}
 		}
-	}
-	writeUntilBlocked()
-	info, err := c.Inspect(ctx, s.ID)
-	require.NoError(t, err)
-	require.Equal(t, info.PoolMax, info.SegmentsHeld)
+	}()
+	var info shuffle.PartitionInfo
+	require.Eventually(t, func() bool { // it has all it will be granted, and waits
+		info, err = c.Inspect(ctx, s.ID)
+		return err == nil && info.SegmentsHeld == info.PoolMax && p.BytesOut() == int64(info.PoolMax*testConfig().SegmentSize)
+	}, patience, time.Millisecond)
+	stop()
+	require.ErrorIs(t, <-blocked, context.Canceled)
+	require.Positive(t, p.BackPressured())
 	require.LessOrEqual(t, p.BytesOut(), int64(info.PoolMax*testConfig().SegmentSize))
 
 	written, resident := p.BytesOut(), residentBytes(t)
-	for range 20 {
-		writeUntilBlocked()
+	for range 1000 {
+		require.ErrorIs(t, p.EmitRecord(linktest.Impatient(), record, 0), context.Canceled)
 	}
 	require.Equal(t, written, p.BytesOut())
 	require.Less(t, residentBytes(t)-resident, int64(4<<20), "memory grows while the producer is blocked")

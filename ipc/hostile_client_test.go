@@ -20,6 +20,7 @@ import (
 func (c *rawClient) flood(make func(id uint64) *controlpb.ClientMessage) (sent uint64) {
 	c.t.Helper()
 	c.SetSendTimeout(50 * time.Millisecond)
+	defer c.SetSendTimeout(testPatience)
 	for {
 		c.nextID++
 		msg := make(c.nextID)

@@ -46,6 +46,27 @@ func newPair(t testing.TB) (a, b *Conn) {
 	return a, b
 }
 
+// fillSocket sends hellos until the peer's socket takes none, not a small one either,
+// and returns their number. Their request ids are from 1.
+func fillSocket(t testing.TB, c *Conn) (sent uint64) {
+	t.Helper()
+	for size := 60_000; ; {
+		packet, err := encodeMessage(nil, hello(sent+1, size))
+		require.NoError(t, err)
+		require.NoError(t, c.raw.Control(func(fd uintptr) { err = unix.Sendto(int(fd), packet, unix.MSG_DONTWAIT, nil) }))
+		switch {
+		case err == nil:
+			sent++
+		case size == 0:
+			require.ErrorIs(t, err, unix.EAGAIN)
+			return sent
+		default:
+			require.ErrorIs(t, err, unix.EAGAIN)
+			size = 0
+		}
+	}
+}
+
 // newRawPair returns a Conn and the bare socket of its peer, for packets that no
 // Conn would send.
 func newRawPair(t testing.TB) (c *Conn, peer int) {

@@ -16,24 +16,17 @@ import (
 	"shuffled/shuffle"
 )
 
-// blockOutbox posts until the peer's socket is full and a message waits in the
-// sending goroutine. It returns the number of messages that were posted.
+// blockOutbox fills the peer's socket and posts a message, which the sending goroutine
+// keeps. It returns the number of messages that the peer will receive.
 func blockOutbox(t *testing.T, o *Outbox) uint64 {
 	t.Helper()
-	posted := uint64(0)
-	for idle := 0; idle < 5; {
+	posted := fillSocket(t, o.conn) + 1
+	require.NoError(t, o.Post(hello(posted, 0)))
+	require.Eventually(t, func() bool {
 		o.mu.Lock()
-		queued := len(o.queue)
-		o.mu.Unlock()
-		if queued > 0 {
-			time.Sleep(2 * time.Millisecond)
-			idle++
-			continue
-		}
-		idle = 0
-		posted++
-		require.NoError(t, o.Post(hello(posted, 60_000)))
-	}
+		defer o.mu.Unlock()
+		return len(o.queue) == 0
+	}, testPatience, time.Millisecond)
 	return posted
 }
 
@@ -119,6 +112,7 @@ func TestOutboxWaitsForAPeerThatDoesNotReadAsLongAsTheQueueHasRoom(t *testing.T)
 	o := NewOutbox(a, 10)
 	defer o.Close()
 	posted := blockOutbox(t, o)
+	time.Sleep(10 * time.Millisecond) // it would have ended
 	require.NoError(t, o.Err())
 	msg := &controlpb.ClientMessage{}
 	for id := range posted {
@@ -208,7 +202,7 @@ func TestOutboxShutdownSendsWhatWasPosted(t *testing.T) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.draining
-	}, 10*time.Second, time.Millisecond)
+	}, testPatience, time.Millisecond)
 	require.ErrorIs(t, o.Post(hello(0, 0), newFile(t, "dropped")), shuffle.ErrClosed)
 
 	msg := &controlpb.ClientMessage{}

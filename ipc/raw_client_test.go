@@ -249,7 +249,7 @@ func openGateMessage(channels uint32) *controlpb.ClientMessage {
 }
 
 func addInputsMessage(gate uint64, first uint32, id shuffle.PartitionID, subpartitions ...uint32) *controlpb.ClientMessage {
-	m := &controlpb.AddInputs{GateId: gate, FirstChannel: first, TimeoutMs: 60_000}
+	m := &controlpb.AddInputs{GateId: gate, FirstChannel: first, TimeoutMs: uint64(time.Hour / time.Millisecond)}
 	for _, sub := range subpartitions {
 		m.Inputs = append(m.Inputs, &controlpb.Input{PartitionId: id[:], Subpartition: sub})
 	}
