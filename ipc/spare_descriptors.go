@@ -42,7 +42,9 @@ func (s *spareDescriptors) close() {
 	}
 }
 
-// makeRoom frees the numbers if the packet that is next on the socket needs them.
+// makeRoom frees the numbers if the packet that is next on the socket may need them.
+// Whether it does cannot be found out: others may open files, or lower the limit, in
+// between.
 func (s *spareDescriptors) makeRoom(fd int) {
 	if !s.keep {
 		return
@@ -52,26 +54,10 @@ func (s *spareDescriptors) makeRoom(fd int) {
 	if err != nil || n == 0 {
 		return
 	}
+	s.fill()
 	// An answer starts with its request_id, which is field 1.
 	const requestIDTag = 1 << 3
-	if flags&unix.MSG_CTRUNC == 0 || start[0] == requestIDTag {
-		s.fill()
-		return
-	}
-	if !canOpen(fd, len(s.fds)) {
+	if flags&unix.MSG_CTRUNC != 0 && start[0] != requestIDTag {
 		s.close()
 	}
-}
-
-// canOpen reports whether this process may open so many files more.
-func canOpen(fd, count int) bool {
-	if count == 0 {
-		return true
-	}
-	next, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(next)
-	return canOpen(fd, count-1)
 }

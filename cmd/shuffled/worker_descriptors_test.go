@@ -71,6 +71,13 @@ func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 	defer p.Close()
 	gate := oneInput(t, c, id)
 	defer gate.Close()
+	require.NoError(t, p.EmitRecord(testContext(t), []byte("\x00\x00\x00\x01x"), 0))
+	require.NoError(t, p.FlushAll())
+	b, err := gate.Next(testContext(t))
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	_, err = c.List(testContext(t)) // it has heard of its consumer
+	require.NoError(t, err)
 
 	for free := range uint64(2) { // a region and its doorbell need two
 		createErr := untilRefused(t, free, func() (io.Closer, error) {
