@@ -80,6 +80,35 @@ func TestUserWhoFillsTheMemoryLeavesTheOthersTheirs(t *testing.T) {
 	s.requireIdle()
 }
 
+// A user who holds all there is, and gives nothing back, leaves another one enough to
+// work with, and is not lent it by making more partitions.
+func TestUserWhoComesLaterIsLentMoreThanHisPartitionsRequire(t *testing.T) {
+	config := serverConfig()
+	config.Memory = 256 * 4096
+	config.AllowedUIDs = []uint32{2001, 2002}
+	s := startServer(t, config)
+	rich := s.greetAs(2001)
+	filled := rich.createUnbounded(shuffle.NewPartitionID())
+	require.NotNil(t, rich.ask(mappedMessage(filled.Epoch)).GetAck())
+	require.Len(t, rich.take(filled, 224), 224, "all but an eighth")
+	for range 3 {
+		more := rich.createUnbounded(shuffle.NewPartitionID())
+		require.NotNil(t, rich.ask(mappedMessage(more.Epoch)).GetAck())
+	}
+
+	poor := s.greetAs(2002)
+	created := poor.createUnbounded(shuffle.NewPartitionID())
+	require.NotNil(t, poor.ask(mappedMessage(created.Epoch)).GetAck())
+	require.EqualValues(t, 2+214/2, created.PoolSize, "half of the surplus, though the other has four partitions")
+	require.Len(t, poor.take(created, 13), 13, "of 24 that are kept and that nobody requires, as many as are left, with what it requires itself")
+	poor.tell(wantMessage(created.Epoch, 8))
+	require.NotNil(t, poor.ask(listMessage()).GetPartitionList())
+	require.Equal(t, 256-224-13, s.Snapshot().Pool.Available)
+	poor.leave()
+	rich.leave()
+	s.requireIdle()
+}
+
 func TestCreationsUnderOneRequestAreRefused(t *testing.T) {
 	s, rich, _, _ := fullServer(t, time.Hour)
 	c := s.greet()

@@ -153,7 +153,7 @@ func (r *hostedRegion) queueBytes() int64 {
 // there it waits, unless the server refuses at once, and admitted is called once they
 // are, possibly before createGrant has returned.
 func (r *hostedRegion) createGrant(admitted func()) (waits bool, err error) {
-	spec := pool.GrantSpec{Required: r.required, Max: max(r.layout.Segments, r.required), MayUseKept: r.server.ledger.hasLittle(r.uid)}
+	spec := pool.GrantSpec{Required: r.required, Max: max(r.layout.Segments, r.required), User: r.uid, MayUseKept: isPrivileged(r.uid)}
 	var grant *pool.Grant
 	if r.server.config.AdmissionTimeout < 0 {
 		grant, err = r.server.pool.CreateGrant(spec, r)

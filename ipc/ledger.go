@@ -161,18 +161,6 @@ func (l *ledger) release(uid uint32, use account) {
 	}
 }
 
-// hasLittle reports whether a user may have what is kept of the memory: partitions of
-// his require no more than his share of it, or he is not held back.
-func (l *ledger) hasLittle(uid uint32) bool {
-	if l.privileged(uid) {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	own := l.perUID[uid]
-	return own == nil || own.promised <= l.memory/littlePart
-}
-
 // memoryRoom returns how many bytes a user may still reserve.
 func (l *ledger) memoryRoom(uid uint32) int64 {
 	l.mu.Lock()

@@ -13,8 +13,9 @@ import (
 // All clients together cannot use up what counts for everybody: the last eighth
 // of each limit is kept for users that have less than a sixteenth of it. So one
 // user can have nearly everything on a host of its own, and none can keep
-// another from its sixteenth. Of the memory, that eighth is not lent to partitions
-// beyond what they require, if the config allows other users at all. Root and the daemon's own user, who could end the
+// another from its sixteenth. Of the memory, that eighth is kept if the config allows
+// other users at all, and lent beyond what partitions require only to users that have
+// less than a sixteenth of it. Root and the daemon's own user, who could end the
 // daemon, are not held back by this; and when there is no connection left, they
 // still get one for an operator's requests.
 type Limits struct {

@@ -14,8 +14,8 @@ const mostAdmissions = 1024
 // exceeds their sizes have a claim: what comes back is kept for them. Those that can
 // only be admitted once others have ended claim nothing and hold nobody up.
 type admissionQueue struct {
-	list.List     // of *Grant
-	claimed   int // sum of Required over those that claim
+	list.List                // of *Grant
+	claimed   [standings]int // sum of Required over those that claim, by their standing
 }
 
 func (q *admissionQueue) add(g *Grant) { g.admission = q.PushBack(g) }
@@ -32,10 +32,18 @@ func (q *admissionQueue) setClaim(g *Grant, claims bool) {
 	}
 	g.claims = claims
 	if claims {
-		q.claimed += g.spec.Required
+		q.claimed[g.standing] += g.spec.Required
 	} else {
-		q.claimed -= g.spec.Required
+		q.claimed[g.standing] -= g.spec.Required
 	}
+}
+
+// allClaimed is what is claimed by grants of whatever standing.
+func (q *admissionQueue) allClaimed() (n int) {
+	for _, claimed := range q.claimed {
+		n += claimed
+	}
+	return n
 }
 
 // CreateGrant promises spec.Required segments to a new grant and redistributes
@@ -78,9 +86,12 @@ func (p *NetworkBufferPool) newGrant(spec GrantSpec, listener GrantListener, adm
 	if p.destroyed {
 		return nil, fmt.Errorf("create grant: %w", ErrDestroyed)
 	}
-	g := &Grant{pool: p, spec: spec, listener: listener, size: spec.Required, admitted: admitted}
-	if spec.Required <= p.lendable()-p.keptFrom(spec) {
+	u := p.userOf(spec)
+	g := &Grant{pool: p, spec: spec, user: u, listener: listener, size: spec.Required, admitted: admitted}
+	g.standing = p.standingOf(u, spec)
+	if spec.Required <= p.lendable()-p.keptFrom(g.standing) {
 		g.admittedAtOnce = true
+		p.enter(u)
 		p.promise(g)
 		p.changed()
 		g.size = p.sizeNow(g) // if sizes were not set
@@ -88,9 +99,10 @@ func (p *NetworkBufferPool) newGrant(spec GrantSpec, listener GrantListener, adm
 		return g, nil
 	}
 	if admitted == nil || spec.Required > p.total || p.admissions.Len() >= mostAdmissions {
-		return nil, p.insufficient(spec)
+		return nil, p.insufficient(g)
 	}
 	isFirst := p.admissions.Len() == 0
+	p.enter(u)
 	p.admissions.add(g)
 	p.changed()
 	if isFirst {
@@ -100,16 +112,17 @@ func (p *NetworkBufferPool) newGrant(spec GrantSpec, listener GrantListener, adm
 }
 
 // insufficient says why a grant is not admitted. The caller holds the lock.
-func (p *NetworkBufferPool) insufficient(spec GrantSpec) error {
+func (p *NetworkBufferPool) insufficient(g *Grant) error {
 	held := ""
 	if p.withheld > 0 {
 		held = fmt.Sprintf("; the memory of %d is held without a grant", p.withheld)
 	}
-	if kept := p.keptFrom(spec); kept > 0 {
+	kept := p.keptFrom(g.standing)
+	if kept > 0 {
 		held += fmt.Sprintf("; the last %d are kept for users that have little", kept)
 	}
 	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (-memory, -segment-size), %d are in use and %d more reserved for partitions that require them%s",
-		ErrInsufficientBuffers, spec.Required, max(0, p.lendable()-p.keptFrom(spec)), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.claimed, held)
+		ErrInsufficientBuffers, g.spec.Required, max(0, p.lendable()-kept), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.allClaimed(), held)
 }
 
 // GiveUp ends the wait of a grant to be admitted: the grant is destroyed, and the
@@ -123,7 +136,7 @@ func (g *Grant) GiveUp() error {
 		return nil
 	}
 	p.destroyGrant(g)
-	err := p.insufficient(g.spec)
+	err := p.insufficient(g)
 	p.changed()
 	return err
 }
@@ -132,32 +145,36 @@ func (g *Grant) GiveUp() error {
 // found enough for it, and calls changed.
 func (p *NetworkBufferPool) promise(g *Grant) {
 	p.live++
-	p.appetites.add(p.appetite(g))
 	p.required += g.spec.Required
 	p.reserved += g.spec.Required
 	p.grants = append(p.grants, g)
+	u := g.user
+	u.required += g.spec.Required
+	p.charge(u, g.spec.Required)
+	u.appetite.add(p.appetite(g))
+	p.weigh(u)
 }
 
 // admit admits the grants for which there is enough now, and settles which of the
 // others have a claim. The caller holds the lock.
 func (p *NetworkBufferPool) admit() {
-	claimed := 0
+	for e := p.admissions.Front(); e != nil; e = e.Next() {
+		p.admissions.setClaim(e.Value.(*Grant), false)
+	}
 	var next *list.Element
 	for e := p.admissions.Front(); e != nil; e = next {
 		next = e.Next()
 		g := e.Value.(*Grant)
-		switch n := g.spec.Required + p.keptFrom(g.spec); {
-		case n <= p.free-p.reserved-claimed-p.withheld:
+		g.standing = p.standingOf(g.user, g.spec)
+		switch n := g.spec.Required + p.keptFrom(g.standing); {
+		case n <= p.lendable():
 			p.admissions.remove(g)
 			p.promise(g)
 			p.changes++
 			g.admittedNews = true
 			p.announce(g)
-		case n <= p.total-p.required-p.lingering-claimed-p.withheld:
+		case n <= p.unpromised():
 			p.admissions.setClaim(g, true)
-			claimed += g.spec.Required
-		default:
-			p.admissions.setClaim(g, false)
 		}
 	}
 }

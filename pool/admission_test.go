@@ -198,12 +198,14 @@ func TestRandomGrantsAlwaysGetWhatTheyRequire(t *testing.T) {
 		const total = 200
 		p := newNetwork(t, total)
 		p.fewGrants *= round % 2 // with sizes that lag behind, and with ones that do not
+		p.SetKept(round % 4 * 20)
 		var grants []*Grant
 		for range 500 {
 			switch n := random.IntN(10); {
 			case n < 3:
 				required := 1 + random.IntN(20)
-				g, _, err := p.QueueGrant(GrantSpec{Required: required, Max: required + random.IntN(100)}, &recorder{}, func(*Grant) {})
+				spec := GrantSpec{Required: required, Max: required + random.IntN(100), User: random.Uint32N(4)}
+				g, _, err := p.QueueGrant(spec, &recorder{}, func(*Grant) {})
 				require.NoError(t, err)
 				grants = append(grants, g)
 			case len(grants) == 0:

@@ -15,7 +15,12 @@ type GrantSpec struct {
 	Required int
 	// Max is the most that the grant can use, at least Required, or Unlimited.
 	Max int
-	// MayUseKept says that what is required may be of the segments that SetKept keeps.
+	// User is who the grant is for, a number that means nothing to the pool: what is
+	// surplus is shared among users before it is shared among the grants of each, and
+	// what SetKept keeps is for users that have little.
+	User uint32
+	// MayUseKept says that what is required may be of the segments that SetKept keeps,
+	// whatever the user has.
 	MayUseKept bool
 }
 
@@ -60,6 +65,7 @@ type GrantListener interface {
 type Grant struct {
 	pool     *NetworkBufferPool
 	spec     GrantSpec
+	user     *user
 	listener GrantListener
 	// admittedAtOnce says that it did not wait to be admitted.
 	admittedAtOnce bool
@@ -73,9 +79,10 @@ type Grant struct {
 
 	admission *list.Element // in pool.admissions, nil once admitted
 	claims    bool          // while there: segments are kept for it
+	standing  standing      // while there
 
 	waitsSince uint64 // while it has a wish: which of all wishes it was
-	place      int    // in pool.waiting, counted from 1; 0 while not there
+	place      int    // among user.waiting, counted from 1; 0 while not there
 
 	// While sizes are set.
 	nextSize int
@@ -87,6 +94,10 @@ type Grant struct {
 	resized      bool
 	unannounced  int // segments among held
 }
+
+func (g *Grant) before(other *Grant) bool { return g.waitsSince < other.waitsSince }
+
+func (g *Grant) placeIn() *int { return &g.place }
 
 // Spec returns what the grant was created with.
 func (g *Grant) Spec() GrantSpec { return g.spec }
@@ -114,7 +125,8 @@ func (g *Grant) Held() int {
 // from now on: as many as it lacks of what it requires, and others as they are free.
 // The rest is remembered on top of what earlier requests still lack, and is announced
 // with [GrantListener.Granted] when segments come back or the size of the grant grows;
-// waiting grants are served in the order in which they began to wait. Held and wished
+// waiting grants are served in the order in which they began to wait, those of the user
+// who has least first. Held and wished
 // segments together never exceed the maximum; what exceeds it is not remembered. A
 // grant that is not admitted gets nothing, and nothing is remembered.
 func (g *Grant) Request(n int) int {
@@ -193,14 +205,10 @@ func (p *NetworkBufferPool) giveBack(g *Grant, n int) {
 		return
 	}
 	p.move(g, -n)
-	if g.wish > 0 && g.unmet() > 0 && !p.destroyed {
-		n := min(g.wish, g.unmet())
-		p.move(g, n)
-		g.wish -= n
-		g.unannounced += n
-		p.announce(g)
-	}
 	p.waiting.update(g)
+	if n := min(g.wish, g.unmet()); n > 0 && !p.destroyed {
+		p.grant(g, n)
+	}
 	if g.destroyed {
 		p.changes++ // what lingered is surplus now
 	}

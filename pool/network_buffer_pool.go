@@ -33,7 +33,7 @@ type NetworkBufferPool struct {
 	required  int      // what is promised: sum of Required over grants
 	reserved  int      // what of it is still to be handed out: sum of Grant.unmet
 	withheld  int      // held by somebody without a grant
-	kept      int      // lent to nobody beyond what he requires
+	kept      int      // for users who have little
 	lingering int      // segments that destroyed grants hold
 	live      int      // grants that were admitted and not destroyed
 	grants    []*Grant // in the order of their admission; destroyed ones stay for a while
@@ -42,10 +42,14 @@ type NetworkBufferPool struct {
 	admissions admissionQueue
 	waiting    waitingGrants
 
-	appetites    appetites // of the grants that were admitted and not destroyed
-	changes      int       // of grants and surplus since all sizes were set
-	sizedSurplus int       // what they were set for
-	steps        int       // grants looked at in setting sizes, ever
+	users     []*user // in the order of their coming; those that have nothing stay for a while
+	usersByID map[uint32]*user
+	bases     tally // of their fields of these names
+	tops      tally
+
+	changes int // of grants and surplus since all sizes were set
+	sized   int // what was unpromised then
+	steps   int // grants and users looked at in setting sizes, ever
 
 	announcements []*Grant // have something to tell their listeners
 	announcing    bool     // a goroutine is at it
@@ -74,7 +78,7 @@ func NewNetworkBufferPool(total, segmentSize int) (*NetworkBufferPool, error) {
 	if segmentSize <= 0 {
 		return nil, fmt.Errorf("network buffer pool: segment size is %d, want a positive number of bytes (-segment-size): %w", segmentSize, ErrInvalidArgument)
 	}
-	return &NetworkBufferPool{total: total, segmentSize: segmentSize, fewGrants: fewGrants, free: total, sizedSurplus: total}, nil
+	return &NetworkBufferPool{total: total, segmentSize: segmentSize, fewGrants: fewGrants, free: total, sized: total, usersByID: make(map[uint32]*user)}, nil
 }
 
 // DestroyAllGrants destroys every grant, those that wait to be admitted too. What
@@ -99,8 +103,8 @@ func (p *NetworkBufferPool) Destroy() {
 	p.destroyed = true
 	for _, g := range p.grants {
 		g.wish = 0
+		p.waiting.update(g)
 	}
-	p.waiting.clear()
 }
 
 // Stats returns the counters as they were at one moment.
@@ -156,31 +160,47 @@ func (p *NetworkBufferPool) destroyGrant(g *Grant) {
 	g.destroyed = true
 	g.resized, g.admittedNews = false, false
 	g.wish = 0
-	p.waiting.remove(g)
+	p.waiting.update(g)
+	u := g.user
+	u.live--
 	if g.admission != nil {
 		p.admissions.remove(g)
 		return
 	}
 	p.live--
-	p.appetites.remove(p.appetite(g))
+	unmet := max(0, g.spec.Required-g.held)
 	p.required -= g.spec.Required
-	p.reserved -= max(0, g.spec.Required-g.held)
+	p.reserved -= unmet
+	u.required -= g.spec.Required
+	p.charge(u, -unmet-g.unannounced)
 	// The listener has not been told of these, so nobody else could return them.
 	p.free += g.unannounced
 	g.held -= g.unannounced
 	g.unannounced = 0
 	p.lingering += g.held
+	u.lingers += g.held
+	u.appetite.remove(p.appetite(g))
+	p.weigh(u)
+}
+
+// appetite is what a grant can use beyond what it requires, at most the budget.
+func (p *NetworkBufferPool) appetite(g *Grant) int {
+	return min(p.total, g.spec.Max-g.spec.Required)
 }
 
 // move charges n segments to the grant, or gives -n back. The caller holds the
 // lock.
 func (p *NetworkBufferPool) move(g *Grant, n int) {
-	p.reserved -= g.unmet()
+	unmet := g.unmet()
 	g.held += n
 	p.free -= n
-	p.reserved += g.unmet()
+	unmet = g.unmet() - unmet
+	p.reserved += unmet
+	p.charge(g.user, n+unmet)
 	if g.destroyed {
 		p.lingering += n
+		g.user.lingers += n
+		p.weigh(g.user)
 	}
 	if p.free < p.reserved || p.free > p.total || g.held < 0 {
 		panic(fmt.Sprintf("pool: %d of %d segments free, %d reserved, %d held by a grant", p.free, p.total, p.reserved, g.held))
@@ -188,15 +208,11 @@ func (p *NetworkBufferPool) move(g *Grant, n int) {
 }
 
 // lendable returns how many segments are free beyond what is reserved for those
-// who require it, what is kept for grants that are about to be admitted, and what
+// who require it, what is claimed for grants that are about to be admitted, and what
 // somebody has without a grant. The caller holds the lock.
 func (p *NetworkBufferPool) lendable() int {
-	return max(0, p.free-p.reserved-p.admissions.claimed-p.withheld)
+	return p.beyondClaims(p.free - p.reserved - p.withheld)
 }
-
-// spare returns how many of them grants may have beyond what they require. The caller
-// holds the lock.
-func (p *NetworkBufferPool) spare() int { return max(0, p.lendable()-p.kept) }
 
 // takeable returns how many of n segments the grant may have now: all that it
 // requires, and beyond that what is spare, up to its size. The caller holds the
@@ -204,31 +220,34 @@ func (p *NetworkBufferPool) spare() int { return max(0, p.lendable()-p.kept) }
 func (p *NetworkBufferPool) takeable(g *Grant, n int) int {
 	n = max(0, min(n, g.size-g.held))
 	needed := min(n, g.unmet())
-	return needed + min(n-needed, p.spare())
+	return needed + min(n-needed, p.spareFor(g.user))
 }
 
-// take gives the grant what it may have of its wish. The caller holds the lock.
-func (p *NetworkBufferPool) take(g *Grant) {
-	if n := p.takeable(g, g.wish); n > 0 {
-		p.move(g, n)
-		g.wish -= n
-		g.unannounced += n
-		p.announce(g)
-	}
+// grant gives the grant n segments of its wish, which it is to be told. The caller
+// holds the lock.
+func (p *NetworkBufferPool) grant(g *Grant, n int) {
+	p.move(g, n)
+	g.wish -= n
+	g.unannounced += n
+	p.announce(g)
+	p.waiting.update(g)
 }
 
-// serveWaiting gives what can be lent to the grants that wait for it, first come
-// first served, so that no segment stays free that a waiting grant may have. It
-// is called after every change that can make segments spare. The caller holds
-// the lock.
+// serveWaiting gives what can be lent to the grants that wait for it, so that no
+// segment stays free that a waiting grant may have: if there is none for the user who has
+// least, there is none for another. It is called after every change that can make
+// segments spare. The caller holds the lock.
 func (p *NetworkBufferPool) serveWaiting() {
-	for p.spare() > 0 {
+	for {
 		g := p.waiting.first()
 		if g == nil {
 			return
 		}
-		p.take(g)
-		p.waiting.update(g)
+		n := p.takeable(g, g.wish)
+		if n == 0 {
+			return
+		}
+		p.grant(g, n)
 	}
 }
 

@@ -55,7 +55,7 @@ func requireNetworkInvariants(t *testing.T, p *NetworkBufferPool, grants []*Gran
 		held += g.held
 		require.True(t, g.held >= 0 && g.unannounced == 0, "%+v", g)
 		canTake := g.wish > 0 && g.held < g.size
-		require.True(t, canTake == slices.Contains(p.waiting.queue, g), "has a turn exactly while it may have more")
+		require.True(t, canTake == slices.Contains(g.user.waiting, g), "has a turn exactly while it may have more")
 		if canTake {
 			inTurn++
 		}
@@ -85,8 +85,14 @@ func requireNetworkInvariants(t *testing.T, p *NetworkBufferPool, grants []*Gran
 	require.Equal(t, reserved, p.reserved)
 	require.LessOrEqual(t, held+reserved, p.total, "what is promised is there")
 	require.Equal(t, lingering, p.lingering)
-	require.Equal(t, max(required, min(p.total-lingering-p.admissions.claimed-p.kept, most)), sizes, "everything that can be used is handed out")
-	require.Len(t, p.waiting.queue, inTurn, "each waits once")
+	requireUsersInvariants(t, p, grants)
+	if p.kept == 0 {
+		require.Equal(t, max(required, min(p.total-lingering-p.admissions.allClaimed(), most)), sizes, "everything that can be used is handed out")
+	}
+	for _, u := range p.waiting.users {
+		inTurn -= len(u.waiting)
+	}
+	require.Zero(t, inTurn, "each waits once")
 	require.Empty(t, p.announcements)
 }
 

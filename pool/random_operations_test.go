@@ -21,6 +21,8 @@ type modelGrant struct {
 	ended bool
 
 	queued   bool // waits to be admitted
+	claims   bool // and has a claim to what comes back
+	floor    int  // beyond so much
 	admitted int  // calls of it
 }
 
@@ -42,63 +44,124 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 	free := total
 	kept := random.IntN(total/2+1) * random.IntN(2)
 	p.SetKept(kept)
-	keptFrom := func(spec GrantSpec) int {
-		if spec.MayUseKept {
-			return 0
-		}
-		return kept
-	}
+	users := uint32(1 + random.IntN(4))
 
-	// lacking is what others than m require and do not hold.
-	lacking := func(m *modelGrant) (n int) {
-		for _, other := range all {
-			if other != m && !other.ended && !other.queued {
-				n += max(0, other.spec.Required-other.held)
-			}
+	sum := func(of func(m *modelGrant) int) (n int) {
+		for _, m := range all {
+			n += of(m)
 		}
 		return n
 	}
-	// admit lets those in for whom there is enough, as they come, and returns what is
-	// kept for the others.
-	admit := func() (claimed int) {
-		promised := 0
-		for _, m := range all {
-			switch {
-			case m.ended:
-				promised += m.held
-			case !m.queued:
-				promised += m.spec.Required
+	lacking := func(m *modelGrant) int {
+		if m.ended || m.queued {
+			return 0
+		}
+		return max(0, m.spec.Required-m.held)
+	}
+	// has is what the grants of m's user hold and lack of what they require.
+	has := func(m *modelGrant) int {
+		return sum(func(other *modelGrant) int {
+			if other.spec.User != m.spec.User {
+				return 0
+			}
+			return other.held + lacking(other)
+		})
+	}
+	// keptFrom is what has to be left when m is admitted.
+	keptFrom := func(m *modelGrant) int {
+		required := sum(func(other *modelGrant) int {
+			if other.spec.User != m.spec.User || other.ended || other.queued {
+				return 0
+			}
+			return other.spec.Required
+		})
+		switch {
+		case m.spec.MayUseKept || has(m)+m.spec.Required <= kept/2:
+			return 0
+		case required+m.spec.Required <= kept/2:
+			return kept - kept/2
+		}
+		return kept
+	}
+	// beyondClaims is what is left of n for who may have all of it.
+	beyondClaims := func(n int) int {
+		for _, floor := range []int{0, kept - kept/2, kept} {
+			n -= max(0, min(n-floor, sum(func(m *modelGrant) int {
+				if !m.claims || m.floor != floor {
+					return 0
+				}
+				return m.spec.Required
+			})))
+			if kept == 0 {
+				break // they are one
 			}
 		}
+		return max(0, n)
+	}
+	lendable := func() int { return beyondClaims(free - sum(lacking)) }
+	give := func(m *modelGrant, n int) {
+		free -= n
+		m.held += n
+		m.later += n
+		m.wish -= n
+	}
+	giveRequired := func() {
+		for _, m := range waiting {
+			give(m, min(m.wish, lacking(m)))
+		}
+	}
+	// admit lets those in for whom there is enough, as they come, and settles who of the
+	// others has a claim. Who asks for segments takes none of that.
+	admit := func() {
+		giveRequired()
 		for _, m := range queue {
-			if m.spec.Required <= free-lacking(nil)-claimed-keptFrom(m.spec) {
+			m.claims = false
+		}
+		for _, m := range queue {
+			promised := sum(func(m *modelGrant) int {
+				if m.queued {
+					return 0
+				}
+				if m.ended {
+					return m.held
+				}
+				return m.spec.Required
+			})
+			m.floor = keptFrom(m)
+			if m.spec.Required+m.floor <= lendable() {
 				m.queued = false
-				promised += m.spec.Required
-			} else if m.spec.Required <= total-promised-claimed-keptFrom(m.spec) {
-				claimed += m.spec.Required
+			} else {
+				m.claims = m.spec.Required+m.floor <= beyondClaims(total-promised)
 			}
 		}
 		queue = slices.DeleteFunc(queue, func(m *modelGrant) bool { return !m.queued })
-		return claimed
 	}
-	// serve gives what is free to those who wait, as they come, keeping back what
-	// others lack of what they require, and what is kept for those who are not in yet
-	// and those who may come.
+	// serve gives grants what they require, and then what is free to those who wait:
+	// those of the user who has least first, and as they came. It is free beyond what
+	// others lack of what they require, what is claimed by those who are not in yet, and
+	// what is kept; of that, as much as would leave what the user has, up to half.
 	serve := func() {
-		claimed := admit()
-		for _, m := range waiting {
-			others := lacking(m) + claimed + kept
-			for free > 0 && m.wish > 0 && m.held < m.size && (m.held < m.spec.Required || free > others) {
-				free--
-				m.held++
-				m.later++
-				m.wish--
+		giveRequired()
+		for {
+			var first *modelGrant
+			for _, m := range waiting {
+				if m.wish > 0 && m.held < m.size && (first == nil || has(m) < has(first)) {
+					first = m
+				}
 			}
+			if first == nil {
+				break
+			}
+			n := max(lendable()-kept, min(kept/2-has(first), (lendable()-has(first))/2))
+			if n <= 0 {
+				break
+			}
+			give(first, min(n, first.wish, first.size-first.held))
 		}
 		waiting = slices.DeleteFunc(waiting, func(m *modelGrant) bool { return m.wish == 0 })
 	}
 	end := func(m *modelGrant) {
-		m.ended, m.queued, m.wish = true, false, 0
+		m.ended, m.queued, m.claims, m.wish = true, false, false, 0
 		isM := func(other *modelGrant) bool { return other == m }
 		waiting = slices.DeleteFunc(waiting, isM)
 		queue = slices.DeleteFunc(queue, isM)
@@ -130,11 +193,13 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 	for range operations {
 		if len(all) == 0 || random.IntN(8) == 0 {
 			required := 1 + random.IntN(max(1, total/4))
-			m := &modelGrant{spec: GrantSpec{Required: required, Max: required + random.IntN(total), MayUseKept: random.IntN(2) == 0}}
+			m := &modelGrant{spec: GrantSpec{
+				Required: required, Max: required + random.IntN(total), User: random.Uint32N(users), MayUseKept: random.IntN(8) == 0,
+			}}
 			if random.IntN(4) == 0 {
 				m.spec.Max = Unlimited
 			}
-			enough := required <= free-lacking(nil)-admit()-keptFrom(m.spec)
+			enough := required <= lendable()-keptFrom(m)
 			var err error
 			if random.IntN(2) == 0 {
 				m.grant, err = p.CreateGrant(m.spec, m)
@@ -152,6 +217,9 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 			}
 			if m.queued {
 				queue = append(queue, m)
+			}
+			if err == nil {
+				admit()
 			}
 			check()
 			continue
@@ -175,6 +243,9 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 			require.NoError(t, m.grant.Recycle(back))
 			m.held -= back
 			free += back
+			if back > 0 {
+				admit()
+			}
 		case n < 17:
 			require.ErrorIs(t, m.grant.Recycle(m.held+1+random.IntN(3)), ErrUnknownSegment)
 		case n < 18:
@@ -185,11 +256,13 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 				m.grant.Destroy()
 			}
 			end(m)
+			admit()
 		default:
 			m.grant.Reclaim()
 			free += m.held
 			m.held = 0
 			end(m)
+			admit()
 		}
 		check()
 		all = slices.DeleteFunc(all, func(m *modelGrant) bool { return m.ended && m.held == 0 })

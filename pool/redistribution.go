@@ -20,11 +20,11 @@ const (
 // areStale reports whether enough has changed. A surplus of less than a segment for
 // every so many grants is not worth a look at all of them. The caller holds the lock.
 func (p *NetworkBufferPool) areStale() bool {
-	moved := p.surplus() - p.sizedSurplus
+	moved := p.unpromised() - p.sized
 	if p.live <= p.fewGrants {
 		return p.changes > 0 || moved != 0
 	}
-	return p.changes*staleness >= p.live || max(moved, -moved)*staleness > max(p.sizedSurplus, p.live/staleness)
+	return p.changes*staleness >= p.live || max(moved, -moved)*staleness > max(p.sized-p.kept, p.live/staleness)
 }
 
 // changed is called after every change of the grants. The caller holds the lock.
@@ -50,7 +50,7 @@ func (p *NetworkBufferPool) handOn() {
 // settle sets sizes anew if anything has changed since they were. The caller holds
 // the lock.
 func (p *NetworkBufferPool) settle() {
-	if !p.destroyed && (p.changes > 0 || p.surplus() != p.sizedSurplus) {
+	if !p.destroyed && (p.changes > 0 || p.unpromised() != p.sized) {
 		p.redistribute()
 		p.serveWaiting()
 	}
@@ -65,17 +65,18 @@ func (p *NetworkBufferPool) Settle() {
 	p.settle()
 }
 
-// surplus is what no grant requires, neither an admitted one nor one that is about to
-// be, what destroyed ones have not kept, and what is kept for nobody's surplus. The
-// caller holds the lock.
-func (p *NetworkBufferPool) surplus() int {
-	return max(0, p.total-p.required-p.lingering-p.admissions.claimed-p.withheld-p.kept)
+// unpromised is what no grant requires, neither an admitted one nor one that is about
+// to be, and what destroyed ones have not kept: the surplus, and what is kept. The caller
+// holds the lock.
+func (p *NetworkBufferPool) unpromised() int {
+	return p.beyondClaims(p.total - p.required - p.lingering - p.withheld)
 }
 
-// part returns the part of the surplus that is a grant's, of which all grants could
-// use so much together, and whether it is exact. The caller holds the lock.
-func (p *NetworkBufferPool) part(g *Grant, surplus int, all uint64) (part int, isExact bool) {
-	quotient, rest := mulDiv(min(uint64(surplus), all), uint64(min(surplus, p.appetite(g))), all)
+// part returns a grant's part of what its user has of the surplus, of which all grants
+// of the user could use so much together, and whether it is exact. The caller holds the
+// lock.
+func (p *NetworkBufferPool) part(g *Grant, ofUser int, all uint64) (part int, isExact bool) {
+	quotient, rest := mulDiv(min(uint64(ofUser), all), uint64(min(ofUser, p.appetite(g))), all)
 	return int(quotient), rest == 0
 }
 
@@ -83,11 +84,14 @@ func (p *NetworkBufferPool) part(g *Grant, surplus int, all uint64) (part int, i
 // a segment of what is left of the division only if it has one already. The caller
 // holds the lock.
 func (p *NetworkBufferPool) sizeNow(g *Grant) int {
-	surplus := p.surplus()
-	if g.destroyed || g.admission != nil || p.changes == 0 && surplus == p.sizedSurplus {
+	if g.destroyed || g.admission != nil || p.changes == 0 && p.unpromised() == p.sized {
 		return g.size
 	}
-	part, isExact := p.part(g, surplus, p.appetites.of(surplus))
+	ofUser, isExact := p.divide().part(g.user)
+	if !isExact && g.user.part == ofUser+1 {
+		ofUser++
+	}
+	part, isExact := p.part(g, ofUser, g.user.appetite.upTo(ofUser))
 	if size := g.spec.Required + part; isExact || g.size != size+1 {
 		return size
 	}
@@ -104,33 +108,33 @@ func (p *NetworkBufferPool) resize(g *Grant, size int) {
 	}
 }
 
-// redistribute sets the size of every grant to what it requires plus its part of
-// the surplus. Each grant weighs as much as it could use, at most the whole surplus.
-// Everything is handed out, and each part differs by less than one segment from the
-// exact proportion. Of the segments that are left of the division, one goes to each
-// grant that has one already, then to others in the order of their admission: so a
-// grant that comes or goes does not change the sizes of all others by one, each of
-// which would have to be told. The caller holds the lock and calls serveWaiting.
+// redistribute sets the size of every grant to what it requires plus its part of what
+// its user has of the surplus. Each grant of the user weighs as much as it could use, at
+// most all of that. Everything is handed out, and each part differs by less than one
+// segment from the exact proportion. Of the segments that are left of the division, one
+// goes to each grant that has one already, then to others in the order of their
+// admission: so a grant that comes or goes does not change the sizes of all others by
+// one, each of which would have to be told. Likewise with what is left of the division
+// among users. The caller holds the lock and calls serveWaiting.
 //
-// As in Flink's NetworkBufferPool, but for who gets what is left.
+// With one user as in Flink's NetworkBufferPool, but for who gets what is left.
 func (p *NetworkBufferPool) redistribute() {
 	p.grants = slices.DeleteFunc(p.grants, func(g *Grant) bool { return g.destroyed && g.held == 0 })
-	surplus := p.surplus()
-	all := p.appetites.of(surplus)
-	left := min(uint64(surplus), all)
+	p.users = slices.DeleteFunc(p.users, p.forgets)
+	p.redistributeAmongUsers()
 	for _, g := range p.grants {
 		if !g.destroyed {
-			part, isExact := p.part(g, surplus, all)
+			part, isExact := p.part(g, g.user.part, g.user.all)
 			g.nextSize, g.isExact = g.spec.Required+part, isExact
-			left -= uint64(part)
+			g.user.left -= part
 		}
 	}
 	for _, has := range []bool{true, false} {
 		for _, g := range p.grants {
-			if left > 0 && !g.destroyed && !g.isExact && (g.size > g.nextSize) == has {
+			if !g.destroyed && g.user.left > 0 && !g.isExact && (g.size > g.nextSize) == has {
 				g.nextSize++
 				g.isExact = true
-				left--
+				g.user.left--
 			}
 		}
 	}
@@ -139,8 +143,29 @@ func (p *NetworkBufferPool) redistribute() {
 			p.resize(g, g.nextSize)
 		}
 	}
-	p.changes, p.sizedSurplus = 0, surplus
-	p.steps += len(p.grants)
+	p.changes, p.sized = 0, p.unpromised()
+	p.steps += len(p.grants) + len(p.users)
+}
+
+// redistributeAmongUsers sets the part of every user. The caller holds the lock.
+func (p *NetworkBufferPool) redistributeAmongUsers() {
+	d := p.divide()
+	for _, u := range p.users {
+		u.nextPart, u.isExact = d.part(u)
+	}
+	for _, has := range []bool{true, false} {
+		for _, u := range p.users {
+			if d.left > 0 && !u.isExact && (u.part > u.nextPart) == has {
+				u.nextPart++
+				u.isExact = true
+				d.left--
+			}
+		}
+	}
+	for _, u := range p.users {
+		u.part, u.left = u.nextPart, u.nextPart
+		u.all = u.appetite.upTo(u.part)
+	}
 }
 
 // mulDiv returns a*b/c rounded down, without overflow of the product, and the

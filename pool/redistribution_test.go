@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -165,9 +166,12 @@ func TestManyGrantsCostTheirNumberAndNotItsSquare(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		total int
+		users uint32
 	}{
-		{"much memory", 1 << 24},
-		{"hardly more than is required", 2*grants + 10},
+		{"much memory", 1 << 24, 1},
+		{"hardly more than is required", 2*grants + 10, 1},
+		{"many users", 1 << 24, 10_000},
+		{"many users and less than they can use", 8 * grants, 10_000},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newNetwork(t, row.total)
@@ -175,7 +179,7 @@ func TestManyGrantsCostTheirNumberAndNotItsSquare(t *testing.T) {
 			all := make([]*Grant, grants)
 			for i := range all {
 				var err error
-				all[i], err = p.CreateGrant(GrantSpec{Required: 2, Max: 16}, hears)
+				all[i], err = p.CreateGrant(GrantSpec{Required: 2, Max: 16, User: uint32(i) % row.users}, hears)
 				require.NoError(t, err)
 			}
 			require.Less(t, p.steps, 100*grants)
@@ -197,6 +201,8 @@ func TestManyGrantsCostTheirNumberAndNotItsSquare(t *testing.T) {
 			require.Less(t, p.steps, 100*grants)
 			require.Less(t, hears.resized, 50*grants)
 			require.Equal(t, NetworkStats{Total: row.total, Available: row.total}, p.Stats())
+			p.Settle()
+			require.Empty(t, p.users)
 		})
 	}
 }
@@ -245,32 +251,36 @@ func TestReturnedSegmentCostsByWhoGetsIt(t *testing.T) {
 	for _, g := range p.grants[1:] {
 		require.Equal(t, 2, g.Request(10))
 	}
-	require.Empty(t, p.waiting.queue, "nobody may have more")
+	require.Empty(t, p.waiting.users, "nobody may have more")
 	last := p.grants[waiters]
 	require.Equal(t, 8, last.wish)
 	require.NoError(t, holder.Recycle(waiters))
-	require.Empty(t, p.waiting.queue)
+	require.Empty(t, p.waiting.users)
 	holder.Destroy()
 	p.Settle()
 	require.Equal(t, 3, last.Held(), "all have grown by one")
-	require.Empty(t, p.waiting.queue)
+	require.Empty(t, p.waiting.users)
 	require.Zero(t, p.Stats().Available)
 }
 
 func BenchmarkCreateAndDestroyGrants(b *testing.B) {
 	const grants = 100_000
-	hears := &recorder{}
-	for b.Loop() {
-		p, err := NewNetworkBufferPool(1<<22, DefaultSegmentSize)
-		require.NoError(b, err)
-		all := make([]*Grant, grants)
-		for i := range all {
-			if all[i], err = p.CreateGrant(GrantSpec{Required: 5, Max: 16}, hears); err != nil {
-				b.Fatal(err)
+	for _, users := range []uint32{1, 10_000} {
+		b.Run(fmt.Sprintf("%d users", users), func(b *testing.B) {
+			hears := &recorder{}
+			for b.Loop() {
+				p, err := NewNetworkBufferPool(1<<22, DefaultSegmentSize)
+				require.NoError(b, err)
+				all := make([]*Grant, grants)
+				for i := range all {
+					if all[i], err = p.CreateGrant(GrantSpec{Required: 5, Max: 16 + i%100, User: uint32(i) % users}, hears); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for _, g := range all {
+					g.Reclaim()
+				}
 			}
-		}
-		for _, g := range all {
-			g.Reclaim()
-		}
+		})
 	}
 }
