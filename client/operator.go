@@ -77,11 +77,11 @@ func (c *Client) Kick(ctx context.Context, id uint64) error {
 
 // Withdraw releases a partition of a user, all attempts of it, whatever holds it.
 // Its consumers get shuffle.ErrPartitionReleased; a second later its memory is taken
-// away also from processes that hang. A consumer that is in the middle of a buffer
-// then may see zeros in the rest of it before it sees the error. Only root, the
-// daemon's own user and the owner may: shuffle.ErrPermission. It returns when
-// everybody was told; without such a partition shuffle.ErrPartitionNotFound, or what
-// became of it.
+// away also from processes that hang. What a consumer's user holds at that moment, a
+// record in place or a buffer, may turn to zeros; nothing but the error comes after it.
+// Only root, the daemon's own user and the owner may: shuffle.ErrPermission. It returns
+// when everybody was told; without such a partition shuffle.ErrPartitionNotFound, or
+// what became of it.
 func (c *Client) Withdraw(ctx context.Context, id shuffle.PartitionID, owner uint32) error {
 	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_WithdrawPartition{
 		WithdrawPartition: &controlpb.WithdrawPartition{PartitionId: id[:], OwnerUid: &owner},

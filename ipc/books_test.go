@@ -1,6 +1,7 @@
 package ipc
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -188,6 +189,7 @@ func TestKeptGateStaysBooked(t *testing.T) {
 // A vanishedReader has lost its connection and still maps the first ten segments of a
 // partition, whose producer is connected.
 type vanishedReader struct {
+	id            shuffle.PartitionID
 	producer      *rawClient
 	created       *controlpb.PartitionCreated
 	written, read *memseg.Region
@@ -199,7 +201,7 @@ func (s *testServer) leaveAReader() vanishedReader {
 	t.Helper()
 	producer, consumer := s.greet(), s.greet()
 	id := shuffle.NewPartitionID()
-	v := vanishedReader{producer: producer, created: producer.createUnbounded(id)}
+	v := vanishedReader{id: id, producer: producer, created: producer.createUnbounded(id)}
 	v.written = producer.mapFirst(v.created.RegionSize, memseg.ReadWrite)
 	require.NotNil(t, producer.ask(mappedMessage(v.created.Epoch)).GetAck())
 	producer.tell(wantMessage(v.created.Epoch, 10))
@@ -233,6 +235,29 @@ func TestMemoryOfAReaderThatVanishedIsNotTakenAway(t *testing.T) {
 	})
 	require.Equal(t, "still there", string(v.read.Bytes()[v.firstSegment:][:11]))
 	require.NoError(t, v.read.Close())
+	s.requireIdle()
+}
+
+// Who reads on looks at the header when it finds zeros, so the page with it goes
+// first, in a step of its own.
+func TestHeaderIsTakenAwayBeforeAllElse(t *testing.T) {
+	s := startServer(t, greedyConfig())
+	v := s.leaveAReader()
+	regions := s.liveRegions()
+	require.Len(t, regions, 1)
+	regions[0].mu.Lock()
+	takes, stays := regions[0].whatMayBeTaken(false)
+	regions[0].mu.Unlock()
+	require.Zero(t, stays)
+	require.Equal(t, []byteRange{{0, minSegmentSize}, {minSegmentSize, int64(v.read.Size())}}, takes)
+
+	presence := memseg.NewPresence(v.read)
+	require.True(t, presence.Holds())
+	require.NoError(t, s.partitions.Withdraw(v.id, uint32(os.Geteuid()), shuffle.Principal{}, "by the test"))
+	s.eventually("it is taken away", func(Snapshot) bool { return !presence.Holds() })
+	require.NoError(t, v.read.Close())
+	require.NoError(t, v.written.Close())
+	v.producer.leave()
 	s.requireIdle()
 }
 

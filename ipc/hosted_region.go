@@ -271,7 +271,8 @@ func (r *hostedRegion) whatMayBeTaken(readerMaps bool) (takes []byteRange, stays
 	case r.server.config.Isolation == StrictIsolation:
 		return nil, r.allowedBytes()
 	case !readerMaps:
-		return []byteRange{{0, r.memfd.Size()}}, 0
+		// The header before the rest: who still reads looks at it, see memseg.Presence.
+		return []byteRange{{0, minSegmentSize}, {minSegmentSize, r.memfd.Size()}}, 0
 	}
 	r.segments.EachFree(func(first, last int) bool {
 		takes = append(takes, byteRange{r.layout.SegmentOffset(first), r.layout.SegmentOffset(last + 1)})

@@ -17,6 +17,9 @@ func (w *Word) Load() uint64 {
 	return w.v.Load()
 }
 
+// loadConstant is Load of a word that nobody stores to: it is no step of a protocol.
+func (w *Word) loadConstant() uint64 { return w.v.Load() }
+
 // Store sets the word.
 func (w *Word) Store(v uint64) {
 	accessPoint()

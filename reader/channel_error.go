@@ -53,6 +53,15 @@ func (g *InputGate) lose(channel int, err error) *ChannelError {
 	return e
 }
 
+// failReading ends a channel of which no more can be read. If it had ended before,
+// its memory may have been taken away since.
+func (g *InputGate) failReading(channel int, err error) *ChannelError {
+	if failure := g.channels[channel].failure; failure != nil {
+		err = fmt.Errorf("%w; not all that was committed can be read: %w", failure, err)
+	}
+	return g.fail(channel, err)
+}
+
 // fail ends a channel with an error.
 func (g *InputGate) fail(channel int, err error) *ChannelError {
 	e := g.lose(channel, err)

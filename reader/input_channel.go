@@ -2,8 +2,10 @@ package reader
 
 import (
 	"fmt"
+	"runtime/debug"
 	"time"
 
+	"shuffled/memseg"
 	"shuffled/shuffle"
 )
 
@@ -73,6 +75,13 @@ func (c *inputChannel) checkMode(mode readingMode) error {
 		c.byBuffers = false
 	}
 	return nil
+}
+
+// checkMemory returns why nothing can be believed that was read in place, or nil. A
+// buffer of the channel, or the channel itself, must be in use.
+func (c *inputChannel) checkMemory() (err error) {
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "look at shared memory", &err)
+	return c.view.CheckMemory()
 }
 
 // slow makes the channel wait for a single buffer until it is busy again.

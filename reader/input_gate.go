@@ -369,10 +369,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (Buffe
 			g.ready.push(channel)
 			return BufferOrEvent{}, g.channelError(channel, err)
 		}
-		if c.failure != nil { // it has ended, and its memory may have been taken away since
-			err = fmt.Errorf("%w; not all that was committed can be read: %w", c.failure, err)
-		}
-		return BufferOrEvent{}, g.fail(channel, err)
+		return BufferOrEvent{}, g.failReading(channel, err)
 	}
 	if !ok {
 		if c.view.HasMore() {
@@ -421,7 +418,11 @@ func (g *InputGate) queueAgain(channel int) {
 // its slot back. An event that cannot be read ends the channel: what it meant is lost.
 func (g *InputGate) takeEvent(channel int, b *memseg.Buffer, mode readingMode) (*memseg.Buffer, error) {
 	content, typ := bytes.Clone(b.Bytes()), b.DataType()
+	err := g.channels[channel].checkMemory()
 	_ = b.Release()
+	if err != nil {
+		return nil, g.failReading(channel, err)
+	}
 	if _, err := shuffle.DecodeEvent(content, typ); err != nil {
 		return nil, g.fail(channel, err)
 	}

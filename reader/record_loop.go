@@ -3,6 +3,7 @@ package reader
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -26,7 +27,8 @@ type recordLoop[T any] struct {
 	chunk      unreadRecords // what is read now
 	beyond     int           // how many bytes of it lie beyond the window that is delivered
 	at         place
-	isSpanning bool // the record that is delivered began in an earlier chunk
+	isSpanning bool            // the record that is delivered began in an earlier chunk
+	presence   memseg.Presence // of the memory that the chunk lies in
 }
 
 // A place says how far a loop has come in the window that it delivers, for the case
@@ -64,7 +66,10 @@ func (r *recordLoop[T]) deliver(chunk unreadRecords) (goOn bool) {
 // read is deliver without telling the body of an error. Whatever stops it, it keeps
 // what lies behind the last record that the body or the codec was given.
 func (r *recordLoop[T]) read(chunk unreadRecords) (goOn bool, err error) {
-	r.chunk = chunk
+	r.chunk, r.presence = chunk, memseg.Presence{}
+	if chunk.shared != nil {
+		r.presence = r.gate.channels[chunk.channel].view.Presence()
+	}
 	onFault, hasReturned := debug.SetPanicOnFault(true), false
 	defer func() {
 		debug.SetPanicOnFault(onFault)
@@ -93,6 +98,11 @@ func (r *recordLoop[T]) interrupted(panicked any) error {
 		return r.gate.failRecords(r.chunk.channel, fault)
 	}
 	isCodec := r.at.who == theCodec
+	if isCodec && panicked != nil {
+		if taken := r.checkMemory(); taken != nil { // what it was given was zeros
+			return r.gate.failRecords(r.chunk.channel, taken)
+		}
+	}
 	r.stop()
 	switch {
 	case panicked == nil: // the goroutine ends
@@ -141,6 +151,8 @@ func (r *recordLoop[T]) readChunk() (goOn bool, err error) {
 		r.at, r.beyond = place{left: len(window)}, len(r.chunk.bytes)-len(window)
 		left, goOn, err := r.deliverWhole(window)
 		switch {
+		case err == errTakenAway:
+			return r.failFraming(err)
 		case err != nil || !goOn:
 			r.cut(len(left))
 			return false, r.refused(err)
@@ -166,6 +178,9 @@ func (r *recordLoop[T]) readChunk() (goOn bool, err error) {
 func (r *recordLoop[T]) readSpanning(record *partialRecord) (goOn bool, err error) {
 	r.at, r.beyond = place{}, 0
 	rest, complete, err := record.add(r.chunk.bytes, r.limit)
+	if err == nil && !r.presence.Holds() {
+		err = errTakenAway
+	}
 	if err != nil {
 		return r.failFraming(err)
 	}
@@ -180,10 +195,25 @@ func (r *recordLoop[T]) readSpanning(record *partialRecord) (goOn bool, err erro
 	return goOn && err == nil, r.refused(err)
 }
 
-// failFraming ends the channel: where the next record begins is not known.
+// failFraming ends the channel: where the next record begins is not known. What became
+// of its memory is the cause of all else.
 func (r *recordLoop[T]) failFraming(err error) (goOn bool, _ error) {
 	r.chunk.bytes = nil
+	if taken := r.checkMemory(); taken != nil {
+		err = taken
+	}
 	return false, r.gate.failRecords(r.chunk.channel, err)
+}
+
+// errTakenAway is what is found out about memory that is not there any more. The view
+// says more.
+var errTakenAway = errors.New("memory was taken away")
+
+func (r *recordLoop[T]) checkMemory() error {
+	if r.chunk.shared == nil {
+		return nil
+	}
+	return r.gate.channels[r.chunk.channel].checkMemory()
 }
 
 // check looks whether the loop should end.
@@ -201,6 +231,10 @@ func (r *recordLoop[T]) check() error {
 func (r *recordLoop[T]) refused(err error) error {
 	if err == nil {
 		return nil
+	}
+	if taken := r.checkMemory(); taken != nil { // it was zeros
+		_, taken = r.failFraming(taken)
+		return taken
 	}
 	return r.gate.loseRecord(r.chunk.channel, fmt.Errorf("%w: %w", shuffle.ErrCorruptRecord, sentinel.Foreign(err)))
 }
@@ -235,14 +269,16 @@ func (r *recordLoop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err 
 		r.fetched += fetch(chunk)
 	}
 	if r.yieldBytes != nil && len(chunk) <= int(r.limit) {
-		rest, goOn = deliverBytes(chunk, &r.at, r.yieldBytes)
-		return rest, goOn, nil
+		return deliverBytes(chunk, &r.at, r.presence, r.yieldBytes)
 	}
 	for len(chunk) >= lengthPrefix {
 		length := binary.BigEndian.Uint32(chunk)
 		end := lengthPrefix + int(length)
 		if end > len(chunk) || length > r.limit {
 			break
+		}
+		if length == 0 && !r.presence.Holds() {
+			return chunk, false, errTakenAway
 		}
 		body := chunk[lengthPrefix:end:end]
 		chunk = chunk[end:]
@@ -264,22 +300,25 @@ func (r *recordLoop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err 
 
 // deliverBytes is deliverWhole without a codec, of a chunk that no record can be
 // longer than.
-func deliverBytes(chunk []byte, at *place, yield func([]byte, error) bool) (rest []byte, goOn bool) {
+func deliverBytes(chunk []byte, at *place, presence memseg.Presence, yield func([]byte, error) bool) (rest []byte, goOn bool, err error) {
 	for len(chunk) >= lengthPrefix {
 		end := lengthPrefix + int(binary.BigEndian.Uint32(chunk))
 		if end > len(chunk) {
 			break
+		}
+		if end == lengthPrefix && !presence.Holds() {
+			return chunk, false, errTakenAway
 		}
 		rec := chunk[lengthPrefix:end:end]
 		chunk = chunk[end:]
 		*at = place{len(chunk), theBody}
 		if !yield(rec, nil) {
 			at.who = theLoop
-			return chunk, false
+			return chunk, false, nil
 		}
 		at.who = theLoop
 	}
-	return chunk, true
+	return chunk, true, nil
 }
 
 // fetchAhead is the size of records below which a buffer is fetched before it is

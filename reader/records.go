@@ -29,6 +29,11 @@ import (
 // framing is lost, or that has a record longer than the gate's MaxRecordLength, has
 // ended.
 //
+// No record is made of memory that the daemon has taken away, as it does a second
+// after an operator has released the partition: shuffle.ErrPartitionReleased comes
+// instead. The one record that the body has at that moment may turn to zeros under it,
+// unless the gate copies records; nothing comes after it.
+//
 // ctx is looked at before each buffer and, within a large one, every 32 KiB.
 //
 // The body must not read the gate in another way, or range over it once more: that
@@ -93,6 +98,9 @@ func (r *recordLoop[T]) deliverBuffer(element BufferOrEvent) (goOn bool) {
 func (r *recordLoop[T]) deliverCopy(element BufferOrEvent) (goOn bool) {
 	own, err := appendShared(r.gate.scratch[:0], element.Bytes())
 	r.gate.scratch = own
+	if err == nil {
+		err = r.gate.channels[element.Channel].checkMemory()
+	}
 	_ = element.Release()
 	if err != nil {
 		r.fail(r.gate.failRecords(element.Channel, err))
@@ -172,7 +180,11 @@ func (g *InputGate) keepUnread(unread unreadRecords) (err error) {
 		return nil
 	}
 	if unread.shared != nil {
-		if unread.bytes, err = appendShared(nil, unread.bytes); err != nil {
+		unread.bytes, err = appendShared(nil, unread.bytes)
+		if err == nil {
+			err = g.channels[unread.channel].checkMemory()
+		}
+		if err != nil {
 			return g.failRecords(unread.channel, err)
 		}
 		unread.shared = nil
@@ -193,7 +205,7 @@ func (g *InputGate) failRecords(channel int, err error) error {
 	if g.channels[channel].ended { // end-of-partition is not there to be seen any more
 		return g.lose(channel, err)
 	}
-	return g.fail(channel, err)
+	return g.failReading(channel, err)
 }
 
 // loseRecord notes that a channel has lost a record.

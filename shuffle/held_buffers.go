@@ -47,6 +47,9 @@ func (v *SubpartitionView) checkHeld() error {
 	kept, heldBack, released := v.held()
 	v.seenRecycled, v.seenReleased = v.consumed-uint64(kept), released
 	if kept > limit {
+		if err := v.CheckMemory(); err != nil {
+			return err
+		}
 		return v.tooManyHeld(fmt.Sprintf("%d buffers are not released, want at most %d, half of the subpartition's share of the pool, beside the one that is read", kept, limit))
 	}
 	if heldBack >= len(v.done) {

@@ -124,7 +124,8 @@ func TestConsumerSurvivesEverySpoiltWordOfTheProducer(t *testing.T) {
 	}
 	require.Positive(t, outcomes["protocol error"])
 	require.Positive(t, outcomes["end"])
-	require.Len(t, outcomes, 2)
+	require.Equal(t, 2*len(spoiltValues(0)), outcomes["taken away"], "of the one word that says so")
+	require.Len(t, outcomes, 3)
 }
 
 // pollToTheEnd polls as a gate does.
@@ -133,6 +134,9 @@ func pollToTheEnd(t *testing.T, view *shuffle.SubpartitionView, capacity int) st
 	for range 4 * capacity {
 		view.IsAvailable()
 		r, err := view.Poll(&memseg.Buffer{})
+		if errors.Is(err, shuffle.ErrPartitionReleased) {
+			return "taken away"
+		}
 		if err != nil {
 			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			return "protocol error"

@@ -36,6 +36,7 @@ type SubpartitionView struct {
 	queue    *memseg.QueueReader
 	segments memseg.RegionSegments
 	layout   memseg.PartitionLayout
+	presence memseg.Presence
 	key      uint64 // names the queue to observers
 	poolSize *memseg.Word
 	parked   *memseg.Word32
@@ -104,6 +105,7 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	part := memseg.NewPartitionWords(region)
 	v := &SubpartitionView{
 		queue: memseg.NewQueueReader(region, &l, subpartition), segments: memseg.NewRegionSegments(region, &l), layout: l, key: l.QueueKey(subpartition),
+		presence: memseg.NewPresence(region),
 		poolSize: part.PoolSize, words: words,
 		producer: producerLink{bell: bell, parked: part.Parked, subpartition: subpartition},
 		done:     make([]bool, l.QueueCapacity), onClosed: closed,
@@ -144,7 +146,8 @@ func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
 // says whether there may be one behind them.
 //
 // What the producer's process wrote against the layout is ErrProtocol and ends
-// the stream, as does ErrConsumerLost. ErrTooManyBuffersHeld leaves everything as it is: release buffers
+// the stream, as do ErrConsumerLost and, once the memory of the partition was taken
+// away, ErrPartitionReleased. ErrTooManyBuffersHeld leaves everything as it is: release buffers
 // and poll again.
 func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 	if v.closed {
@@ -178,6 +181,10 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 		}
 		if err := v.head.Build(b); err != nil {
 			return false, v.protocolError(err)
+		}
+		if !v.presence.Holds() {
+			_ = b.Release()
+			return false, v.CheckMemory()
 		}
 		finished := v.head.IsFinished()
 		if !finished && v.queue.Queued() > 1 {
@@ -306,6 +313,10 @@ func (v *SubpartitionView) takePriority(b *memseg.Buffer) (ok bool, err error) {
 		return false, v.protocolError(err)
 	}
 	c.Close()
+	if !v.presence.Holds() {
+		_ = b.Release()
+		return false, v.CheckMemory()
+	}
 	v.sequence++
 	return true, nil
 }
@@ -458,7 +469,22 @@ func (v *SubpartitionView) closedError() error {
 	return fmt.Errorf("subpartition %d of partition %s: %w", v.producer.subpartition, PartitionID(v.layout.ID), ErrClosed)
 }
 
+// Presence tells whether what was read in place is what the producer wrote.
+func (v *SubpartitionView) Presence() memseg.Presence { return v.presence }
+
+// CheckMemory returns ErrPartitionReleased once the memory of the partition was taken
+// away. The view or a buffer of it must not have been let go.
+func (v *SubpartitionView) CheckMemory() error {
+	if v.presence.Holds() {
+		return nil
+	}
+	return fmt.Errorf("subpartition %d of partition %s: its memory was taken away: %w", v.producer.subpartition, PartitionID(v.layout.ID), ErrPartitionReleased)
+}
+
 func (v *SubpartitionView) protocolError(err error) error {
+	if taken := v.CheckMemory(); taken != nil {
+		return taken // what was read was zeros
+	}
 	if errors.Is(err, memseg.ErrWithdrawn) {
 		return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition, PartitionID(v.layout.ID), err, ErrConsumerLost)
 	}

@@ -133,6 +133,7 @@ func New(t TB, config Config) *Link {
 	doorbell, unmapDoorbell := link.objects.use(link.doorbell, memseg.ReadWrite)
 	link.Host.unmap = []func(){unmapRegion, unmapDoorbell}
 	link.mapped = region
+	copy(region.Bytes(), l.EncodeHeader()) // as the daemon does
 	spec := shuffle.PartitionSpec{ID: id, Type: config.Type, Subpartitions: config.Subpartitions, OnConsumerLost: config.OnLost, MaxBuffersPerChannel: config.Quota}
 	link.Partition, err = shuffle.NewResultPartition(spec, region, l, doorbell, segments, link.Host)
 	require.NoError(t, err)
