@@ -51,6 +51,19 @@ func notDumped(p unsafe.Pointer, length int) []byte {
 	return mem
 }
 
+// coverMapping puts empty private memory in the place of a mapping of mapAligned, in
+// one step: no access of another thread finds nothing there. It takes no memory but
+// for what is written to it.
+func coverMapping(mem []byte, access Access) error {
+	prot := unix.PROT_READ
+	if access == ReadWrite {
+		prot |= unix.PROT_WRITE
+	}
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(mem)), uintptr(len(mem)), prot,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	return err
+}
+
 // unmap ends a mapping of mapAligned.
 func unmap(mem []byte) error {
 	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(mem)), uintptr(len(mem)))

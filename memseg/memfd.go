@@ -277,7 +277,12 @@ func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 	var mem []byte
 	err := m.control(func(fd int) error {
 		var err error
-		mem, err = mapAligned(fd, 0, int(length), prot)
+		for tries := 0; tries < 10; tries++ {
+			mem, err = mapAligned(fd, 0, int(length), prot)
+			if !errors.Is(err, unix.ENOMEM) || !findAddresses() {
+				break
+			}
+		}
 		return err
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package memseg
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -29,7 +30,9 @@ func (a Access) String() string {
 //
 // A region is reference counted. Close drops the owner's reference, Release
 // those taken by Retain; the memory is unmapped with the last one. Slices of it
-// must not be used afterwards: what hands them out must hold a reference.
+// must not be used afterwards: what hands them out must hold a reference. A goroutine
+// that does so nevertheless harms nobody: at the same addresses lies memory that is
+// this process's alone, empty at first, for as long as the Region can be reached.
 type Region struct {
 	name   string
 	mem    []byte
@@ -119,10 +122,44 @@ func (r *Region) drop() error {
 	mem := r.mem
 	r.mem = nil
 	liveMappings.Add(-1)
-	if err := unmap(mem); err != nil {
+	if err := r.letGo(mem); err != nil {
 		return fmt.Errorf("unmap region %q: %w", r.name, err)
 	}
 	return nil
+}
+
+// letGo ends the mapping and keeps its addresses from being used for anything else
+// until the region cannot be reached. Where the kernel does not allow so much private
+// memory (RLIMIT_DATA, vm.overcommit_memory=2), they are given up at once.
+func (r *Region) letGo(mem []byte) error {
+	if err := coverMapping(mem, r.access); err != nil {
+		return unmap(mem)
+	}
+	runtime.AddCleanup(r, func(mem []byte) {
+		_ = unmap(mem)
+		coveredMappings.Add(-1)
+	}, mem)
+	if coveredMappings.Add(1)%mostCovered == 0 {
+		runtime.GC() // a process has 65,530 mappings, and its garbage is not in proportion
+	}
+	return nil
+}
+
+// coveredMappings counts those of letGo that are still there, mostCovered how many
+// come before they are looked for, whatever else the process allocates.
+var coveredMappings atomic.Int64
+
+const mostCovered = 1024
+
+// findAddresses looks for addresses of closed regions that can be used again, and
+// reports whether there may be some.
+func findAddresses() bool {
+	if coveredMappings.Load() == 0 {
+		return false
+	}
+	runtime.GC()
+	runtime.Gosched() // the clean-ups run in goroutines of their own
+	return true
 }
 
 func (r *Region) overReleased() error {

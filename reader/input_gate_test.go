@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -279,6 +280,22 @@ func TestBuffersStayReadableAfterClose(t *testing.T) {
 			require.Equal(t, int64(5), open-memseg.LiveMappings(), "two views of two mappings, and the gate's words")
 		}
 	})
+}
+
+// What a user reads after it has released it is not what it was, but nobody is harmed.
+func TestWhatIsReadAfterItsEndHarmsNobody(t *testing.T) {
+	g, links := newGate(t, linktest.Mapped, 1)
+	emit(t, links[0], segmentSize)
+	b, err := g.Next(context.Background())
+	require.NoError(t, err)
+	late := b.Bytes()
+	require.NotZero(t, late[segmentSize-1])
+	require.NoError(t, b.Release())
+	require.NoError(t, g.Close())
+	require.NoError(t, links[0].Partition.Close())
+	runtime.GC()
+	require.Zero(t, late[segmentSize-1], "it is not mapped any more")
+	runtime.KeepAlive(g)
 }
 
 func TestNothingIsReadFromAChannelThatHasEnded(t *testing.T) {
