@@ -44,6 +44,10 @@ func runChild(role string) {
 		if err := runStageProducer(ctx, c, id); err != nil {
 			fail(err)
 		}
+	case "careless writers":
+		if err := runCarelessWriters(ctx, c); err != nil {
+			fail(err)
+		}
 	case "producer":
 		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1})
 		if err != nil {

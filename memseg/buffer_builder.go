@@ -16,11 +16,15 @@ const CommitStep = 32 << 10
 // another goroutine, as the output flusher: it publishes what an idle writer has
 // written, and never a part of a record. Where it is used, the methods that store
 // the marker (Commit, Finish, Reset, PublishWritten) need a common lock.
+//
+// Enter is for a goroutine that writes without a lock where others may come by: see
+// filler.
 type BufferBuilder struct {
 	mem    []byte // the segment
-	limit  int    // soft capacity, see Trim
+	limit  int    // soft capacity, see Trim; 0 once it was taken from its filler
 	pos    uint64 // uncommitted position; stored with release, see storeRelease
 	step   uint64 // position at which Advance asks for a commit
+	filler filler
 	marker PositionMarker
 
 	committed int
@@ -37,7 +41,7 @@ func NewBufferBuilder(mem []byte, marker PositionMarker) *BufferBuilder {
 
 // Reset starts a new segment with the same builder.
 func (b *BufferBuilder) Reset(mem []byte, marker PositionMarker) {
-	*b = BufferBuilder{mem: mem, limit: len(mem), marker: marker}
+	*b = BufferBuilder{mem: mem, limit: len(mem), marker: marker, filler: noFiller}
 	b.step = uint64(min(CommitStep, b.limit))
 	marker.store(0)
 }
@@ -47,10 +51,11 @@ func (b *BufferBuilder) Reset(mem []byte, marker PositionMarker) {
 // they are free again.
 func (b *BufferBuilder) Reserve(n int) []byte {
 	p := int(b.pos)
-	if uint(n) > uint(b.limit-p) {
+	end := p + n
+	if end > b.limit || n < 0 {
 		return nil
 	}
-	return b.mem[p : p+n : p+n]
+	return b.mem[p:end:end]
 }
 
 // Advance keeps n bytes that Reserve returned and reports whether a Commit is

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/linktest"
+	"shuffled/memseg"
 	"shuffled/shuffle"
 )
 
@@ -16,11 +17,11 @@ var waysToWrite = map[string]func(ctx context.Context, p *shuffle.ResultPartitio
 		return p.EmitRecord(ctx, make([]byte, n), 0)
 	},
 	"start and fill in": func(ctx context.Context, p *shuffle.ResultPartition, n int) error {
-		if err := p.StartRecord(ctx, n, 0); err != nil {
+		open, dst, err := p.StartRecord(ctx, memseg.PlaceOf(&n), n, 0)
+		if err != nil {
 			return err
 		}
-		open := p.OpenBuffer(0)
-		if open.Reserve(n) == nil {
+		if dst == nil {
 			return p.EmitRecord(ctx, make([]byte, n), 0)
 		}
 		open.Advance(n)

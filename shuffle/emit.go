@@ -2,6 +2,7 @@ package shuffle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -11,14 +12,6 @@ import (
 
 // MaxRecordLength is the longest record, in bytes without its length prefix.
 const MaxRecordLength = math.MaxInt32
-
-// OpenBuffer returns the builder of a subpartition's open buffer, for a writer's
-// fast path: its goroutine may Reserve and Advance there, and calls PublishOpen
-// when Advance says so. When nothing can be reserved, EmitRecord goes the long
-// way. It is the same builder for every buffer of the subpartition.
-func (p *ResultPartition) OpenBuffer(subpartition int) *memseg.BufferBuilder {
-	return &p.subpartitions[subpartition].builder
-}
 
 // checkRecord returns ErrRecordTooLarge for a framed record whose length prefix
 // could not hold its length.
@@ -77,7 +70,7 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 				return err
 			}
 		}
-		n, err := appendParts(&s.builder, &first, &second)
+		n, err := appendParts(s.builder, &first, &second)
 		if err != nil {
 			return fmt.Errorf("partition %s: %w", p.label(), err)
 		}
@@ -94,37 +87,49 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 }
 
 // StartRecord makes room for a record, of size bytes with its length prefix, as a
-// whole: it ends a subpartition's open buffer if little is left of it, and starts
-// the next one. Then the writer can Reserve in OpenBuffer and write outside of any
-// lock; a lock that is let go behind a record waits until the record has left the
-// core. Where Reserve still returns nothing, the record is one to be cut, and goes
-// through EmitRecordParts. Waiting and errors are as there.
-func (p *ResultPartition) StartRecord(ctx context.Context, size, subpartition int) error {
+// whole: it ends a subpartition's open buffer if little is left of it, starts the
+// next one, and lets the calling goroutine, which is at a place of its stack, into its
+// builder. The record is written to dst outside of any lock (a lock that is let go
+// behind a record waits until the record has left the core), then Advance of open
+// keeps it, or Leave does not; PublishOpen is due when Advance says so. The next
+// records need only Enter, for as long as that gives room.
+//
+// Without a dst the record is one to be cut, or the open buffer one that was begun by
+// another goroutine, and it goes through EmitRecordParts. Waiting and errors are as
+// there.
+func (p *ResultPartition) StartRecord(ctx context.Context, at memseg.Place, size, subpartition int) (open *memseg.BufferBuilder, dst []byte, err error) {
 	if err := p.checkSubpartition(subpartition); err != nil {
-		return err
+		return nil, nil, err
 	}
 	s := p.subpartitions[subpartition]
-	if size > p.layout.SegmentSize || s.open && !p.isBetterWhole(size, s.builder.WritableBytes()) {
-		return nil
+	if room := s.builder.WritableBytes(); size > p.layout.SegmentSize || s.open && (s.taken || size > room) && !p.isBetterWhole(size, room) {
+		return nil, nil, nil
 	}
-	return p.startWhole(ctx, s, size)
+	return p.startWhole(ctx, s, at, size)
 }
 
-// startWhole starts a new buffer with the start of a record of size bytes.
-func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition, size int) (err error) {
+// startWhole starts a new buffer with the start of a record of size bytes, unless there
+// is room for it in the open one, and lets the caller in.
+func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition, at memseg.Place, size int) (open *memseg.BufferBuilder, dst []byte, err error) {
 	if err := p.beginWrite(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer p.endWrite(&err)
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "start a buffer", &err)
 	if err := p.checkWrite(size); err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err := p.checkContext(ctx); err != nil {
-		return err
+	if !s.open || size > s.builder.WritableBytes() {
+		if err := p.checkContext(ctx); err != nil {
+			return nil, nil, err
+		}
+		p.setBroadcastMode(false)
+		if err := p.startBuffer(ctx, s, 0); err != nil {
+			return nil, nil, err
+		}
 	}
-	p.setBroadcastMode(false)
-	return p.startBuffer(ctx, s, 0)
+	p.letIn(s, at)
+	return s.builder, s.builder.Enter(at, size), nil
 }
 
 func (p *ResultPartition) checkSubpartition(subpartition int) error {
@@ -176,10 +181,11 @@ func appendParts(b *memseg.BufferBuilder, parts ...*[]byte) (written int, err er
 
 // PublishOpen publishes what was written to a subpartition's open buffer, and
 // ends the buffer when it is full. The writer's goroutine calls it when Advance
-// says so; errors of the partition surface here.
+// says so; errors of the partition surface here. While another goroutine is writing,
+// which is an error of its next record and not of the one that is written, it is Flush.
 func (p *ResultPartition) PublishOpen(subpartition int) (err error) {
 	if err := p.beginWrite(); err != nil {
-		return err
+		return p.flushInstead(subpartition, err)
 	}
 	defer p.endWrite(&err)
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "commit a buffer", &err)
@@ -193,7 +199,7 @@ func (p *ResultPartition) PublishOpen(subpartition int) (err error) {
 // FlushOpen is PublishOpen and Flush in one, for a writer that lets no record wait.
 func (p *ResultPartition) FlushOpen(subpartition int) (err error) {
 	if err := p.beginWrite(); err != nil {
-		return err
+		return p.flushInstead(subpartition, err)
 	}
 	defer p.endWrite(&err)
 	if err := p.checkSubpartition(subpartition); err != nil {
@@ -201,6 +207,13 @@ func (p *ResultPartition) FlushOpen(subpartition int) (err error) {
 	}
 	p.commitAndFlush(p.subpartitions[subpartition])
 	return p.checkWritable()
+}
+
+func (p *ResultPartition) flushInstead(subpartition int, refused error) error {
+	if errors.Is(refused, ErrConcurrentUse) {
+		return p.Flush(subpartition)
+	}
+	return refused
 }
 
 func (p *ResultPartition) commitAndFlush(s *ResultSubpartition) {
@@ -271,11 +284,11 @@ func (p *ResultPartition) startBuffer(ctx context.Context, s *ResultSubpartition
 			lack.of = queueShortage
 			return memseg.ErrQueueFull
 		}
-		segment, err := p.takeSegment(&s.builder, s.index, 1)
+		segment, err := p.takeSegment(s.builder, s.index, 1)
 		if err != nil {
 			return err
 		}
-		s.open = true
+		s.open, s.taken = true, false
 		return s.publish(segment, partial)
 	})
 }

@@ -15,6 +15,11 @@ func SetCacheSize(t testing.TB, n int) {
 	t.Cleanup(func() { cacheSize = before })
 }
 
+// OpenBuffer returns the builder of a subpartition's open buffer.
+func (p *ResultPartition) OpenBuffer(subpartition int) *memseg.BufferBuilder {
+	return p.subpartitions[subpartition].builder
+}
+
 // SleepLong has the writers of a test sleep for a minute if they are not woken, so
 // that one that ought to be woken holds the test up.
 func SleepLong(t testing.TB) {

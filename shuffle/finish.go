@@ -213,7 +213,8 @@ func (p *ResultPartition) wake() {
 
 // Close unmaps the partition in this process. Unfinished, it counts as a lost
 // producer to its consumers. It waits for calls that are under way, which are
-// woken. A second Close is ErrClosed.
+// woken, but not for who is filling a buffer outside of a call: see ResultPartition.
+// A second Close is ErrClosed.
 func (p *ResultPartition) Close() error {
 	if p.closing.Swap(true) {
 		return p.closedError()
@@ -233,7 +234,7 @@ func (p *ResultPartition) giveUp() {
 	p.closed.Store(true)
 	for _, s := range p.subpartitions {
 		s.detach(false)
-		s.builder = memseg.BufferBuilder{}
+		s.stop()
 	}
 	for _, segment := range p.segments {
 		if segment != nil {

@@ -257,7 +257,7 @@ func TestNilContextIsRefused(t *testing.T) {
 	empty := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 1, SegmentSize: 64}).Partition
 	for name, err := range map[string]error{
 		"emit": p.EmitRecord(none, make([]byte, 64), 0), "broadcast": p.BroadcastRecord(none, make([]byte, 64)),
-		"start": empty.StartRecord(none, 64, 0), "reserve": reserved, "event": p.BroadcastEvent(none, shuffle.CustomEvent{}),
+		"start": start(none, empty, 64, 0), "reserve": reserved, "event": p.BroadcastEvent(none, shuffle.CustomEvent{}),
 		"finish": p.Finish(none), "fail": p.Fail(none, nil), "release": p.Release(none),
 	} {
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, name)

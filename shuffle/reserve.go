@@ -4,14 +4,19 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+
+	"shuffled/memseg"
 )
 
 const lengthPrefix = 4
 
-// A reservation is a record that its user is filling in place.
+// A reservation is a record that its user is filling in place: it has entered the
+// builder, at a place of its stack, and nobody is let in until it leaves.
 type reservation struct {
-	sub *ResultSubpartition
-	n   int
+	sub     *ResultSubpartition
+	builder *memseg.BufferBuilder
+	at      memseg.Place
+	n       int
 }
 
 // Reserve returns n bytes of a segment for a record of that size to one
@@ -19,7 +24,8 @@ type reservation struct {
 // it, Abort drops it; nothing else may be written in between. The record must
 // fit one segment with its four bytes of length, otherwise it is
 // ErrRecordTooLarge and has to be emitted. It waits for a free segment as
-// EmitRecord does.
+// EmitRecord does. The slice may be written until Commit or Abort; after Close nobody
+// sees what is written.
 func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]byte, error) {
 	if subpartition < 0 || subpartition >= len(p.subpartitions) || n < 0 {
 		return nil, fmt.Errorf("partition %s: reserve %d bytes in subpartition %d of %d: %w",
@@ -32,17 +38,21 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 	if err := p.checkWrite(lengthPrefix + n); err != nil {
 		return nil, err
 	}
-	s := p.subpartitions[subpartition]
-	dst := s.builder.Reserve(lengthPrefix + n)
+	s, at := p.subpartitions[subpartition], memseg.PlaceOf(&n)
+	open := s.builder
+	dst := open.Enter(at, lengthPrefix+n)
 	if dst == nil {
-		if err := p.startWhole(ctx, s, lengthPrefix+n); err != nil {
+		var err error
+		if open, dst, err = p.startWhole(ctx, s, at, lengthPrefix+n); err != nil {
 			return nil, err
 		}
-		dst = s.builder.Reserve(lengthPrefix + n)
+		if dst == nil { // it was closed meanwhile
+			return nil, p.closedError()
+		}
 	}
 	binary.BigEndian.PutUint32(dst, uint32(n))
-	p.reserved = reservation{sub: s, n: lengthPrefix + n}
-	s.builder.Trim(0) // whoever writes next on the fast path is sent the long way, and refused
+	p.reserved = reservation{sub: s, builder: open, at: at, n: lengthPrefix + n}
+	open.Pause() // whoever writes next on the fast path is sent the long way, and refused
 	return dst[lengthPrefix:], nil
 }
 
@@ -65,11 +75,14 @@ func (p *ResultPartition) Commit() error {
 	if r.sub == nil {
 		return fmt.Errorf("partition %s: commit without a reservation: %w", p.label(), ErrInvalidArgument)
 	}
-	p.Abort()
 	if p.ended.Load() != nil {
+		p.Abort()
 		return p.PublishOpen(r.sub.index)
 	}
-	if r.sub.builder.Advance(r.n) {
+	p.reserved = reservation{}
+	due := r.builder.Advance(r.n)
+	r.builder.Resume(r.at)
+	if due {
 		return p.PublishOpen(r.sub.index)
 	}
 	return nil
@@ -77,8 +90,9 @@ func (p *ResultPartition) Commit() error {
 
 // Abort drops the reserved record, if there is one. Its bytes are used again.
 func (p *ResultPartition) Abort() {
-	if s := p.reserved.sub; s != nil {
+	if r := p.reserved; r.sub != nil {
 		p.reserved = reservation{}
-		s.builder.Trim(p.layout.SegmentSize)
+		r.builder.Leave()
+		r.builder.Resume(r.at)
 	}
 }

@@ -1,10 +1,13 @@
 package shuffle_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/linktest"
@@ -83,6 +86,67 @@ func TestReservedRecordsMixWithOthers(t *testing.T) {
 		}
 		require.Equal(t, want, read)
 	})
+}
+
+// A reservation is a call that goes on: others are refused, but its goroutine may give
+// the record to another one, which commits it.
+func TestRecordThatAGoroutineHasReservedIsItsOwn(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		ctx := context.Background()
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 12, SegmentSize: 64})
+		p, view := link.Partition, link.View(0)
+		for i := range 4 { // the first of them begins a buffer
+			given := make(chan []byte)
+			go func() {
+				dst, err := p.Reserve(ctx, 0, 4)
+				assert.NoError(t, err)
+				given <- dst
+			}()
+			dst := <-given
+			_, reserved := p.Reserve(ctx, 1, 4)
+			for name, err := range map[string]error{
+				"emit": p.EmitRecord(ctx, framed(1, 'x'), 0), "emit to another": p.EmitRecord(ctx, framed(1, 'x'), 1),
+				"broadcast": p.BroadcastRecord(ctx, framed(1, 'x')), "event": p.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": p.Finish(ctx),
+			} {
+				require.ErrorIs(t, err, shuffle.ErrConcurrentUse, name)
+			}
+			require.ErrorIs(t, reserved, shuffle.ErrInvalidArgument)
+			copy(dst, "gggg")
+			if i == 2 {
+				p.Abort()
+			} else {
+				require.NoError(t, p.Commit())
+			}
+		}
+		require.NoError(t, p.Finish(ctx))
+		content, _ := take(t, view)
+		require.Equal(t, strings.Repeat(string(framed(4, 'g')), 3), string(content))
+	})
+}
+
+func TestPartitionIsClosedUnderARecordThatIsReserved(t *testing.T) {
+	for _, finished := range []bool{false, true} {
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: 4096})
+		p := link.Partition
+		emit(t, p, 10, 0)
+		dst, err := p.Reserve(context.Background(), 0, 4000)
+		require.NoError(t, err)
+		before := bytes.Clone(link.Region().Bytes())
+		if finished {
+			p.Abort()
+			require.NoError(t, p.Finish(context.Background()))
+			before = bytes.Clone(link.Region().Bytes())
+		}
+		closed := make(chan error)
+		go func() { closed <- p.Close() }()
+		require.NoError(t, <-closed)
+		copy(dst, bytes.Repeat([]byte{'x'}, len(dst)))
+		require.True(t, bytes.Equal(before, link.Region().Bytes()), "the memory is somebody else's now")
+		require.ErrorIs(t, p.Commit(), shuffle.ErrClosed)
+		p.Abort()
+		_, err = p.Reserve(context.Background(), 0, 10)
+		require.ErrorIs(t, err, shuffle.ErrClosed)
+	}
 }
 
 func TestReservationThatDoesNotFitTheOpenBufferFinishesIt(t *testing.T) {

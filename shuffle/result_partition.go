@@ -28,13 +28,15 @@ type Lifecycle interface {
 // its subpartitions. The life of a partition and the rules of emit, broadcast,
 // flush and finish are those of Flink's pipelined result partitions.
 //
-// One goroutine writes (EmitRecord, BroadcastRecord, BroadcastEvent, Reserve, Commit,
-// Abort, Finish, Close). A call that finds another one at it is ErrConcurrentUse and
-// has written nothing; only Reserve, Commit and Abort, which take no lock while a
-// buffer has room, do not notice. Flush, FlushAll, Fail, Release, the attaching of
-// consumers and the counters may be used from any goroutine; to stop a writer that is
-// blocked, cancel its context, or Fail or Release the partition. After Close every
-// call returns ErrClosed.
+// One goroutine at a time writes (EmitRecord, BroadcastRecord, BroadcastEvent, Reserve,
+// Finish). A call that finds another one at it, or a record that another one has
+// reserved, is ErrConcurrentUse and has written nothing. Commit and Abort are for who
+// has reserved the record, or was given it. Flush, FlushAll, Fail, Release, Close, the
+// attaching of consumers and the counters may be used from any goroutine; to stop a
+// writer that is blocked, cancel its context, or Fail, Release or Close the partition.
+// After Close every call returns ErrClosed, and what is written to memory that Reserve
+// has returned goes nowhere: it stays this process's alone, for as long as the
+// partition can be reached.
 //
 // A fault of the mapping in a call ends the partition with memseg.ErrFault, but for
 // bytes that are written into a buffer that has room, by OpenBuffer or Reserve and in
@@ -67,12 +69,14 @@ type ResultPartition struct {
 	reserved reservation
 
 	// A call of the writer's goroutine holds writing, which keeps the region mapped,
-	// and guards begun, what the call has published half of, and finished, whether the
-	// end was acknowledged.
-	writing  sync.Mutex
-	begun    string
-	finished bool
-	claimed  atomic.Bool // by a writer
+	// and guards begun, what the call has published half of, finished, whether the end
+	// was acknowledged, writer, the goroutine, and into which builders it was let.
+	writing   sync.Mutex
+	begun     string
+	finished  bool
+	writer    memseg.Goroutine
+	handedOut []*ResultSubpartition
+	claimed   atomic.Bool // by a writer
 
 	ending     sync.Mutex            // held to publish the end, or to fail instead
 	published  atomic.Bool           // end-of-partition
@@ -106,7 +110,7 @@ func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.Part
 	}
 	for i := range l.Subpartitions {
 		p.subpartitions = append(p.subpartitions, &ResultSubpartition{
-			partition: p, index: i, key: l.QueueKey(i), queue: memseg.NewQueueWriter(region, &l, i, p.events), segments: make([]int32, l.QueueCapacity),
+			partition: p, index: i, key: l.QueueKey(i), builder: &memseg.BufferBuilder{}, queue: memseg.NewQueueWriter(region, &l, i, p.events), segments: make([]int32, l.QueueCapacity),
 		})
 	}
 	p.backPressured = memseg.NewStopwatch(p.words.BackPressuredNs)

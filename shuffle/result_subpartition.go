@@ -11,20 +11,22 @@ import (
 // A ResultSubpartition is the producer's end of one subpartition: the open
 // buffer and the queue behind it. The consumer's end is a SubpartitionView.
 //
-// Who touches what: the writer's goroutine alone uses builder's Reserve and
-// Advance, without the lock. Everything else is under mu, which the writer takes
+// Who touches what: the goroutine that was let into builder writes there without a
+// lock, see takeOver. Everything else is under mu, which the writer takes
 // at commit steps and buffer ends, the output flusher at its tick, and the
 // control connection when a consumer comes or goes.
 type ResultSubpartition struct {
 	partition *ResultPartition
 	index     int
 
-	builder memseg.BufferBuilder // of the open buffer, if open
-	key     uint64               // names the queue to observers
+	key       uint64 // names the queue to observers
+	handedOut bool   // a goroutine was let into builder
+	taken     bool   // and the open buffer was taken from it
 
 	mu       sync.Mutex
-	open     bool // the last element is an unfinished buffer
-	readable bool // and its consumer was told to read what is in it
+	builder  *memseg.BufferBuilder // of the open buffer, if open
+	open     bool                  // the last element is an unfinished buffer
+	readable bool                  // and its consumer was told to read what is in it
 	queue    *memseg.QueueWriter
 	segments []int32 // ring: segment of each unreleased element
 	buffers  int     // unreleased elements that are data, for the quota
@@ -37,6 +39,21 @@ func (s *ResultSubpartition) want() *memseg.Word {
 		return nil
 	}
 	return s.link.words.Want
+}
+
+// replaceBuilder has another builder, into which nobody is let, go on in the place of
+// one that was taken from its filler.
+func (s *ResultSubpartition) replaceBuilder(limit int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.builder, s.handedOut, s.taken = s.builder.Successor(limit), false, true
+}
+
+// stop has nobody get into the open buffer any more.
+func (s *ResultSubpartition) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.builder.Stop()
 }
 
 // publish makes a started buffer the last element of the queue.

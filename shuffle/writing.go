@@ -23,19 +23,61 @@ func (p *ResultPartition) ClaimWriter() error {
 
 // beginWrite starts a call of the writer's goroutine and keeps the region mapped
 // until endWrite. A second one at the same time is ErrConcurrentUse, before it has
-// touched anything.
+// touched anything, also if it is the first one that is filling a buffer.
 func (p *ResultPartition) beginWrite() error {
 	if !p.writing.TryLock() {
 		if p.closing.Load() {
 			return p.closedError()
 		}
-		return fmt.Errorf("partition %s: another goroutine is writing: %w", p.label(), ErrConcurrentUse)
+		return p.concurrentUse()
 	}
 	if p.closed.Load() {
 		p.writing.Unlock()
 		return p.closedError()
 	}
+	if me := memseg.ThisGoroutine(); me != p.writer && !p.takeOver(me) {
+		p.writing.Unlock()
+		return p.concurrentUse()
+	}
 	return nil
+}
+
+// takeOver makes another goroutine the writer. One that was let into buffers to fill
+// them without a lock goes the long way from now on; if it is filling one at the
+// moment, takeOver reports false and everything is as before.
+//
+// Until the next buffer nobody is let in again: goroutines that take turns would have
+// to stop each other for each record.
+func (p *ResultPartition) takeOver(me memseg.Goroutine) bool {
+	if len(p.handedOut) > 0 {
+		var builders []*memseg.BufferBuilder
+		for _, s := range p.handedOut {
+			builders = append(builders, s.builder)
+		}
+		limits, ok := memseg.TakeFrom(builders)
+		if !ok {
+			return false
+		}
+		for i, s := range p.handedOut {
+			s.replaceBuilder(limits[i])
+		}
+		p.handedOut = p.handedOut[:0]
+	}
+	p.writer = me
+	return true
+}
+
+// letIn lets the writer's goroutine into a subpartition's open buffer.
+func (p *ResultPartition) letIn(s *ResultSubpartition, at memseg.Place) {
+	s.builder.LetIn(at)
+	if !s.handedOut {
+		s.handedOut = true
+		p.handedOut = append(p.handedOut, s)
+	}
+}
+
+func (p *ResultPartition) concurrentUse() error {
+	return fmt.Errorf("partition %s: another goroutine is writing: %w", p.label(), ErrConcurrentUse)
 }
 
 // endWrite is deferred with the call's result.

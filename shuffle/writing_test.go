@@ -41,6 +41,15 @@ func TestContextThatHasEndedIsSeenWithEachNewSegment(t *testing.T) {
 	})
 }
 
+// start starts a record and leaves it.
+func start(ctx context.Context, p *shuffle.ResultPartition, size, subpartition int) error {
+	open, dst, err := p.StartRecord(ctx, memseg.PlaceOf(&size), size, subpartition)
+	if dst != nil {
+		open.Leave()
+	}
+	return err
+}
+
 func TestSecondGoroutineIsRefusedBeforeItHasWrittenAnything(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
 		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 3, SegmentSize: 64})
@@ -55,12 +64,14 @@ func TestSecondGoroutineIsRefusedBeforeItHasWrittenAnything(t *testing.T) {
 		_, reserved := p.Reserve(ctx, 1, 10)
 		for name, err := range map[string]error{
 			"emit": p.EmitRecord(ctx, []byte("x"), 1), "broadcast": p.BroadcastRecord(ctx, []byte("x")),
-			"event": p.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": p.Finish(ctx), "start": p.StartRecord(ctx, 10, 1),
-			"reserve": reserved, "publish": p.PublishOpen(0), "flush open": p.FlushOpen(0),
+			"event": p.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": p.Finish(ctx), "start": start(ctx, p, 10, 1),
+			"reserve": reserved,
 		} {
 			require.ErrorIs(t, err, shuffle.ErrConcurrentUse, name)
 		}
-		require.NoError(t, p.FlushAll(), "anybody may flush")
+		for _, flush := range []func(int) error{p.Flush, p.PublishOpen, p.FlushOpen} {
+			require.NoError(t, flush(0), "anybody may flush, and what is written is")
+		}
 		for range 3 {
 			require.Equal(t, 64, poll(t, view).size)
 		}
@@ -116,7 +127,7 @@ func TestFaultOfTheMappingEndsThePartitionAndNotTheProcess(t *testing.T) {
 	ctx := context.Background()
 	for name, call := range map[string]func(p *shuffle.ResultPartition) error{
 		"emit":      func(p *shuffle.ResultPartition) error { return p.EmitRecord(ctx, make([]byte, 5000), 0) },
-		"start":     func(p *shuffle.ResultPartition) error { return p.StartRecord(ctx, 4096, 0) },
+		"start":     func(p *shuffle.ResultPartition) error { return start(ctx, p, 4096, 0) },
 		"reserve":   func(p *shuffle.ResultPartition) error { _, err := p.Reserve(ctx, 0, 4092); return err },
 		"publish":   func(p *shuffle.ResultPartition) error { p.OpenBuffer(0).Advance(1); return p.PublishOpen(0) },
 		"broadcast": func(p *shuffle.ResultPartition) error { return p.BroadcastRecord(ctx, make([]byte, 10)) },

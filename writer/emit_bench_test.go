@@ -36,3 +36,22 @@ func BenchmarkEmitDiscarded(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkEmitWithCodec is the same with a codec of the user's.
+func BenchmarkEmitWithCodec(b *testing.B) {
+	link := linktest.New(b, linktest.Config{
+		Memory: linktest.Mapped, Subpartitions: 1, Segments: 128, SegmentSize: 32 << 10, OnLost: shuffle.DiscardOnConsumerLost,
+	})
+	link.Partition.DetachConsumer(0, false, "nobody reads")
+	w, err := writer.New(link.Partition, shuffle.Strings{}, writer.Forward[string]())
+	require.NoError(b, err)
+	ctx := context.Background()
+	b.SetBytes(16)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := w.Emit(ctx, "sixteen bytes ..."[:16]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	require.NoError(b, w.Close())
+}

@@ -32,20 +32,21 @@ const (
 // record that fits the open buffer is written straight into shared memory; one
 // that does not is cut over as many buffers as it needs.
 //
-// One goroutine writes: Emit, EmitTo, Broadcast, BroadcastEvent, Finish, Fail,
-// Close. Flush and the counters may be used from any goroutine. A second goroutine
-// gets shuffle.ErrConcurrentUse, and nothing of its record is written, where a
-// record needs a new buffer, at the end of a buffer, in Broadcast of what a codec
-// serialises, in BroadcastEvent and in Finish. What is not noticed, since it would
-// cost every record, are two records that are put into the same open buffer at the
-// same moment: one may overwrite the other. `go test -race` finds it.
+// One goroutine at a time writes: Emit, EmitTo, Broadcast, BroadcastEvent, Finish.
+// Flush, the counters, Fail and Close may be used from any goroutine. A call that comes
+// while another one is under way is shuffle.ErrConcurrentUse, and nothing of its record
+// or event is written; the one that was there may get it too, of its next record.
+// Goroutines that take turns may write, but those that change with each record go a
+// longer way.
 //
 // A codec that panics, or appends something else than it promised, leaves nothing of
-// its record behind; the writer goes on with the next one. It does what Flink's
-// RecordWriter does.
+// its record behind; its goroutine goes on with the next one. After a panic, other
+// goroutines cannot know that the codec is not at work any more: for them it is
+// shuffle.ErrConcurrentUse until that goroutine has emitted to that subpartition again.
+// The writer does what Flink's RecordWriter does.
 type RecordWriter[T any] struct {
 	partition *shuffle.ResultPartition
-	builders  []*memseg.BufferBuilder // of each subpartition's open buffer, see told
+	builders  []*memseg.BufferBuilder // of the open buffers that the writer was let into, see told
 	codec     shuffle.Codec[T]
 	full      memseg.BufferBuilder // without room
 	long      sync.Mutex           // held for a record on the long way: never waited for
@@ -116,8 +117,8 @@ func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector Cha
 	if _, ok := selector.(forward[T]); ok {
 		w.selector = nil
 	}
-	for i := range p.NumSubpartitions() {
-		w.builders = append(w.builders, p.OpenBuffer(i))
+	for range p.NumSubpartitions() {
+		w.builders = append(w.builders, &w.full)
 	}
 	if o.timeout > 0 {
 		w.flusher = startFlusher(o.timeout, w.Flush)
@@ -175,31 +176,16 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 		return w.noSubpartition(subpartition)
 	}
 	open := w.builders[subpartition]
-	var framed int
-	if w.isBytes {
-		body := asBytes(&rec)
-		dst := open.Reserve(lengthPrefix + len(body))
+	if !w.isBytes {
+		size := w.codec.Size(rec)
+		if err := w.checkSize(size); err != nil {
+			return err
+		}
+		here := memseg.PlaceOf(&rec) // the codec may have moved the stack
+		dst := open.Enter(here, lengthPrefix+size)
 		if dst == nil {
 			var err error
-			if dst, err = w.startRecord(ctx, lengthPrefix+len(body), subpartition); err != nil {
-				return w.told(err)
-			}
-			if dst == nil {
-				return w.told(w.emitLong(ctx, rec, len(body), subpartition))
-			}
-		}
-		binary.BigEndian.PutUint32(dst, uint32(len(body)))
-		copy(dst[lengthPrefix:], body)
-		framed = len(dst)
-	} else {
-		size := w.codec.Size(rec)
-		dst := open.Reserve(lengthPrefix + size)
-		if dst == nil || size < 0 {
-			if err := w.checkSize(size); err != nil {
-				return err
-			}
-			var err error
-			if dst, err = w.startRecord(ctx, lengthPrefix+size, subpartition); err != nil {
+			if open, dst, err = w.startRecord(ctx, here, lengthPrefix+size, subpartition); err != nil {
 				return w.told(err)
 			}
 			if dst == nil {
@@ -209,12 +195,30 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 		binary.BigEndian.PutUint32(dst, uint32(size))
 		out := w.codec.Append(dst[lengthPrefix:lengthPrefix:len(dst)], rec)
 		if len(out) != size || (size > 0 && &out[0] != &dst[lengthPrefix]) {
+			open.Leave()
 			return w.codecError(size, len(out))
 		}
-		framed = len(dst)
+		w.records++
+		if open.Advance(len(dst)) || w.always {
+			return w.told(w.commit(subpartition))
+		}
+		return nil
 	}
+	body, here := asBytes(&rec), memseg.PlaceOf(&rec)
+	dst := open.Enter(here, lengthPrefix+len(body))
+	if dst == nil {
+		var err error
+		if open, dst, err = w.startRecord(ctx, here, lengthPrefix+len(body), subpartition); err != nil {
+			return w.told(err)
+		}
+		if dst == nil {
+			return w.told(w.emitLong(ctx, rec, len(body), subpartition))
+		}
+	}
+	binary.BigEndian.PutUint32(dst, uint32(len(body)))
+	copy(dst[lengthPrefix:], body)
 	w.records++
-	if open.Advance(framed) || w.always {
+	if open.Advance(lengthPrefix+len(body)) || w.always {
 		return w.told(w.commit(subpartition))
 	}
 	return nil
@@ -233,19 +237,23 @@ func (w *RecordWriter[T]) told(err error) error {
 }
 
 // startRecord returns room for a record of size bytes with its prefix at the start
-// of a new buffer, or nil if the record is to be cut.
-func (w *RecordWriter[T]) startRecord(ctx context.Context, size, subpartition int) ([]byte, error) {
+// of a new buffer, or none if the record is to be cut. If it was elsewhere on its
+// stack that this goroutine has written to the open buffer, that one has room.
+func (w *RecordWriter[T]) startRecord(ctx context.Context, here memseg.Place, size, subpartition int) (open *memseg.BufferBuilder, dst []byte, err error) {
+	if open = w.builders[subpartition]; open.Follow(here) {
+		if dst = open.Enter(here, size); dst != nil {
+			return open, dst, nil
+		}
+	}
 	if err := w.flusherErr(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := w.partition.StartRecord(ctx, size, subpartition); err != nil {
-		return nil, err
-	}
-	dst := w.builders[subpartition].Reserve(size)
+	open, dst, err = w.partition.StartRecord(ctx, here, size, subpartition)
 	if dst != nil {
+		w.builders[subpartition] = open
 		w.published.StoreRelease(uint64(w.records))
 	}
-	return dst, nil
+	return open, dst, err
 }
 
 func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
@@ -392,8 +400,9 @@ func (w *RecordWriter[T]) Flush() error {
 
 // Finish sends end-of-partition behind the last record and stops the output
 // flusher. The data stays for its consumers; the partition's Close, or the end
-// of the process, does not take it away. A record that another goroutine is putting
-// into an open buffer meanwhile may be lost behind it, see Close.
+// of the process, does not take it away. While another goroutine emits, it is
+// shuffle.ErrConcurrentUse, and nothing was sent; so every record whose Emit has
+// returned nil is before the end.
 //
 // An error that wraps shuffle.ErrOutcomeUnknown means that the end is sent and only
 // its acknowledgement is missing: Finish again asks for that. Any other error means
@@ -421,9 +430,10 @@ func (w *RecordWriter[T]) Fail(ctx context.Context, cause error) error {
 // Fail before, consumers see a lost producer. A second Close is
 // shuffle.ErrClosed.
 //
-// It unmaps the partition. A goroutine that emits has to have ended before, which its
-// context, or Fail or Release of the partition, makes it do: what it puts into an open
-// buffer meanwhile is written to memory that is gone, and the process dies.
+// Any goroutine may call it. One that waits in Emit gets shuffle.ErrClosed. What one is
+// putting into an open buffer meanwhile goes nowhere, though that Emit may return nil:
+// unfinished, the stream has no end, and finished, nobody was emitting. The next one
+// returns shuffle.ErrClosed.
 func (w *RecordWriter[T]) Close() error {
 	w.stopFlusher()
 	return w.partition.Close()

@@ -1,0 +1,103 @@
+package memseg
+
+// A filler is the goroutine that was let into a builder to write without a lock. Who
+// holds the lock of the builder's owner lets it in (LetIn), and takes the builder from
+// it again (TakeFrom) before another goroutine does anything with the segment:
+//
+//	the filler, in Enter:              who takes it, in TakeFrom:
+//	  filler is another: no room
+//	  store entered = position           store limit = 0
+//	  load  limit                        fence in every thread
+//	  position+n > limit: no room        load entered, position
+//	  write n bytes                      equal: the filler is in there, limit as before
+//	  store position += n                else: a new builder goes on from position
+//
+// Of the two, one sees the other, though the filler does with plain stores. And since
+// another builder goes on, a filler that was stopped anywhere in between, for however
+// long, finds nothing but a limit of 0. What it stores goes into the old one.
+//
+// The filler is known by its place on its stack, which no other goroutine has. The
+// only way round that is a goroutine whose stack was moved away from that place,
+// another one that got the place for its own since, both of which write the same
+// buffer: these two would have to meet within the same few nanoseconds.
+type filler struct {
+	at        Place
+	entered   uint64 // position at which the filler is writing
+	goroutine Goroutine
+}
+
+// nowhere is the position of a filler that is not writing.
+const nowhere = ^uint64(0)
+
+var noFiller = filler{entered: nowhere}
+
+// LetIn makes the calling goroutine the one that may Enter. It holds the lock.
+func (b *BufferBuilder) LetIn(at Place) {
+	b.filler = filler{at: at, entered: nowhere, goroutine: ThisGoroutine()}
+}
+
+// Enter is Reserve for the goroutine that was let in and is still at that place of its
+// stack; for others there is no room. Advance or Leave ends it. n is not negative.
+func (b *BufferBuilder) Enter(at Place, n int) []byte {
+	if b.filler.at != at {
+		return nil
+	}
+	p := b.pos
+	b.filler.entered = p
+	end := int(p) + n
+	if end > b.limit {
+		b.Leave()
+		return nil
+	}
+	return b.mem[p:end:end]
+}
+
+// Leave ends an Enter of which nothing is to be kept.
+func (b *BufferBuilder) Leave() { b.filler.entered = nowhere }
+
+// Follow reports whether the calling goroutine is the one that was let in and has gone
+// elsewhere on its stack since. Then it may Enter there.
+func (b *BufferBuilder) Follow(at Place) bool {
+	if b.filler.at == at || b.filler.at == 0 || b.filler.goroutine != ThisGoroutine() {
+		return false
+	}
+	b.filler.at = at
+	return true
+}
+
+// Pause lets nobody in until Resume; who has entered stays. The filler calls both.
+func (b *BufferBuilder) Pause() { b.filler.at = 0 }
+
+// Resume ends a Pause.
+func (b *BufferBuilder) Resume(at Place) { b.filler.at = at }
+
+// TakeFrom takes builders from the goroutine that was let into them, for another one
+// that holds the lock: Successor goes on in the place of each, with its limit. If the
+// goroutine is writing at the moment, none is taken, and it reports false.
+func TakeFrom(builders []*BufferBuilder) (limits []int, ok bool) {
+	limits = make([]int, len(builders))
+	for i, b := range builders {
+		limits[i], b.limit = b.limit, 0
+	}
+	fenceEverywhere()
+	for _, b := range builders {
+		if b.filler.entered == loadAcquire(&b.pos) {
+			for i, b := range builders {
+				b.limit = limits[i]
+			}
+			return nil, false
+		}
+	}
+	return limits, true
+}
+
+// Successor returns a builder that goes on where this one is, into which nobody is let.
+func (b *BufferBuilder) Successor(limit int) *BufferBuilder {
+	next := *b
+	next.limit, next.filler = limit, noFiller
+	return &next
+}
+
+// Stop has nobody get in any more, whoever was let in, and publishes nothing more.
+// Who has entered may go on writing where it is.
+func (b *BufferBuilder) Stop() { b.limit, b.finished = 0, true }
