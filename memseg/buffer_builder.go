@@ -21,7 +21,7 @@ const CommitStep = 32 << 10
 // filler.
 type BufferBuilder struct {
 	mem    []byte // the segment
-	limit  int    // soft capacity, see Trim; 0 once it was taken from its filler
+	limit  uint64 // soft capacity, see Trim; 0 once it was stopped or taken from its filler
 	pos    uint64 // uncommitted position; stored with release, see storeRelease
 	step   uint64 // position at which Advance asks for a commit
 	filler filler
@@ -41,8 +41,8 @@ func NewBufferBuilder(mem []byte, marker PositionMarker) *BufferBuilder {
 
 // Reset starts a new segment with the same builder.
 func (b *BufferBuilder) Reset(mem []byte, marker PositionMarker) {
-	*b = BufferBuilder{mem: mem, limit: len(mem), marker: marker, filler: noFiller}
-	b.step = uint64(min(CommitStep, b.limit))
+	*b = BufferBuilder{mem: mem, limit: uint64(len(mem)), marker: marker, filler: noFiller}
+	b.step = min(CommitStep, b.limit)
 	marker.store(0)
 }
 
@@ -52,7 +52,7 @@ func (b *BufferBuilder) Reset(mem []byte, marker PositionMarker) {
 func (b *BufferBuilder) Reserve(n int) []byte {
 	p := int(b.pos)
 	end := p + n
-	if end > b.limit || n < 0 {
+	if end > b.MaxCapacity() || n < 0 {
 		return nil
 	}
 	return b.mem[p:end:end]
@@ -90,7 +90,7 @@ func (b *BufferBuilder) AppendAndCommit(src []byte) (int, error) {
 // Commit publishes what was written, and returns how many bytes are published.
 func (b *BufferBuilder) Commit() int {
 	p := b.PublishWritten()
-	b.step = uint64(min(p+CommitStep, b.limit))
+	b.step = uint64(min(p+CommitStep, b.MaxCapacity()))
 	return p
 }
 
@@ -111,7 +111,7 @@ func (b *BufferBuilder) Finish() int {
 	p := int(b.pos)
 	if !b.finished {
 		b.marker.store(finishedPosition(p))
-		b.finished, b.committed, b.limit = true, p, p
+		b.finished, b.committed, b.limit = true, p, b.pos
 	}
 	return p
 }
@@ -120,16 +120,16 @@ func (b *BufferBuilder) Finish() int {
 func (b *BufferBuilder) IsFinished() bool { return b.finished }
 
 // IsFull reports whether no byte fits any more.
-func (b *BufferBuilder) IsFull() bool { return int(b.pos) == b.limit }
+func (b *BufferBuilder) IsFull() bool { return b.pos == b.limit }
 
 // WritableBytes returns how many bytes fit.
-func (b *BufferBuilder) WritableBytes() int { return b.limit - int(b.pos) }
+func (b *BufferBuilder) WritableBytes() int { return b.MaxCapacity() - int(b.pos) }
 
 // WrittenBytes returns how many bytes were written, committed or not.
 func (b *BufferBuilder) WrittenBytes() int { return int(b.pos) }
 
 // MaxCapacity returns the present soft capacity.
-func (b *BufferBuilder) MaxCapacity() int { return b.limit }
+func (b *BufferBuilder) MaxCapacity() int { return int(loadAcquire(&b.limit)) }
 
 // Trim sets the soft capacity to n, but not below what is written nor above the
 // segment. It can grow the capacity back. A finished builder stays as it is.
@@ -137,8 +137,8 @@ func (b *BufferBuilder) Trim(n int) {
 	if b.finished {
 		return
 	}
-	b.limit = max(min(n, len(b.mem)), int(b.pos))
-	b.step = uint64(min(b.committed+CommitStep, b.limit))
+	b.limit = max(uint64(max(min(n, len(b.mem)), 0)), b.pos)
+	b.step = min(uint64(b.committed+CommitStep), b.limit)
 }
 
 // CreateBufferConsumer returns the consumer of this builder's segment, starting

@@ -16,10 +16,10 @@ package memseg
 // another builder goes on, a filler that was stopped anywhere in between, for however
 // long, finds nothing but a limit of 0. What it stores goes into the old one.
 //
-// The filler is known by its place on its stack, which no other goroutine has. The
-// only way round that is a goroutine whose stack was moved away from that place,
-// another one that got the place for its own since, both of which write the same
-// buffer: these two would have to meet within the same few nanoseconds.
+// The filler is known by its place on its stack, which no other goroutine has. There
+// is one way round that: its stack was moved, another goroutine got the place for its
+// own stack, writes to the same buffer, and is at it in the very moment in which the
+// filler writes for the first time since. That these two have met is not noticed.
 type filler struct {
 	at        Place
 	entered   uint64 // position at which the filler is writing
@@ -44,8 +44,8 @@ func (b *BufferBuilder) Enter(at Place, n int) []byte {
 	}
 	p := b.pos
 	b.filler.entered = p
-	end := int(p) + n
-	if end > b.limit {
+	end := p + uint64(n)
+	if end > loadAcquire(&b.limit) {
 		b.Leave()
 		return nil
 	}
@@ -74,16 +74,17 @@ func (b *BufferBuilder) Resume(at Place) { b.filler.at = at }
 // TakeFrom takes builders from the goroutine that was let into them, for another one
 // that holds the lock: Successor goes on in the place of each, with its limit. If the
 // goroutine is writing at the moment, none is taken, and it reports false.
-func TakeFrom(builders []*BufferBuilder) (limits []int, ok bool) {
-	limits = make([]int, len(builders))
+func TakeFrom(builders []*BufferBuilder) (limits []uint64, ok bool) {
+	limits = make([]uint64, len(builders))
 	for i, b := range builders {
-		limits[i], b.limit = b.limit, 0
+		limits[i] = b.limit
+		storeRelease(&b.limit, 0)
 	}
 	fenceEverywhere()
 	for _, b := range builders {
 		if b.filler.entered == loadAcquire(&b.pos) {
 			for i, b := range builders {
-				b.limit = limits[i]
+				storeRelease(&b.limit, limits[i])
 			}
 			return nil, false
 		}
@@ -92,7 +93,7 @@ func TakeFrom(builders []*BufferBuilder) (limits []int, ok bool) {
 }
 
 // Successor returns a builder that goes on where this one is, into which nobody is let.
-func (b *BufferBuilder) Successor(limit int) *BufferBuilder {
+func (b *BufferBuilder) Successor(limit uint64) *BufferBuilder {
 	next := *b
 	next.limit, next.filler = limit, noFiller
 	return &next
@@ -100,4 +101,7 @@ func (b *BufferBuilder) Successor(limit int) *BufferBuilder {
 
 // Stop has nobody get in any more, whoever was let in, and publishes nothing more.
 // Who has entered may go on writing where it is.
-func (b *BufferBuilder) Stop() { b.limit, b.finished = 0, true }
+func (b *BufferBuilder) Stop() {
+	storeRelease(&b.limit, 0)
+	b.finished = true
+}

@@ -70,7 +70,7 @@ func TestBuilderIsTakenUnlessItsFillerIsWriting(t *testing.T) {
 	withFences(t, func(t *testing.T) {
 		b, at := newFilled(t, 64)
 		other, _ := newFilled(t, 64)
-		take := func() (limits []int, ok bool) {
+		take := func() (limits []uint64, ok bool) {
 			elsewhere(func(Place) { limits, ok = TakeFrom([]*BufferBuilder{b, other}) })
 			return limits, ok
 		}
@@ -86,7 +86,7 @@ func TestBuilderIsTakenUnlessItsFillerIsWriting(t *testing.T) {
 		b.Advance(4)
 		limits, ok := take()
 		require.True(t, ok)
-		require.Equal(t, []int{64, 64}, limits)
+		require.Equal(t, []uint64{64, 64}, limits)
 
 		require.Nil(t, b.Enter(at, 1))
 		require.False(t, b.Follow(at), "the filler goes the long way")

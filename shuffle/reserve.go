@@ -46,9 +46,6 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 		if open, dst, err = p.startWhole(ctx, s, at, lengthPrefix+n); err != nil {
 			return nil, err
 		}
-		if dst == nil { // it was closed meanwhile
-			return nil, p.closedError()
-		}
 	}
 	binary.BigEndian.PutUint32(dst, uint32(n))
 	p.reserved = reservation{sub: s, builder: open, at: at, n: lengthPrefix + n}

@@ -43,7 +43,7 @@ func (s *ResultSubpartition) want() *memseg.Word {
 
 // replaceBuilder has another builder, into which nobody is let, go on in the place of
 // one that was taken from its filler.
-func (s *ResultSubpartition) replaceBuilder(limit int) {
+func (s *ResultSubpartition) replaceBuilder(limit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.builder, s.handedOut, s.taken = s.builder.Successor(limit), false, true

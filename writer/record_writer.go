@@ -33,9 +33,10 @@ const (
 // that does not is cut over as many buffers as it needs.
 //
 // One goroutine at a time writes: Emit, EmitTo, Broadcast, BroadcastEvent, Finish.
-// Flush, the counters, Fail and Close may be used from any goroutine. A call that comes
-// while another one is under way is shuffle.ErrConcurrentUse, and nothing of its record
-// or event is written; the one that was there may get it too, of its next record.
+// Flush, the counters and Close may be used from any goroutine; to fail a partition
+// under its writer, use its own Fail. A call that comes while another one is under way
+// is shuffle.ErrConcurrentUse, and nothing of its record or event is written; the one
+// that was there may get it too, of its next record.
 // Goroutines that take turns may write, but those that change with each record go a
 // longer way.
 //

@@ -98,6 +98,38 @@ func TestWriterIsClosedUnderARecord(t *testing.T) {
 	}
 }
 
+func TestWriterIsClosedByAnotherGoroutine(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		for _, end := range []func(p *shuffle.ResultPartition) error{
+			func(*shuffle.ResultPartition) error { return nil },
+			func(p *shuffle.ResultPartition) error { return p.Fail(context.Background(), errors.New("cause")) },
+			func(p *shuffle.ResultPartition) error { return p.Release(context.Background()) },
+		} {
+			link := linktest.New(t, linktest.Config{
+				Memory: memory, Subpartitions: 1, Segments: 4, SegmentSize: 1 << 20, OnLost: shuffle.DiscardOnConsumerLost,
+			})
+			link.Partition.DetachConsumer(0, false, "nobody reads")
+			w := newWriter(t, link, writer.Forward[[]byte]())
+			begun, ended := make(chan struct{}), make(chan error)
+			go func() {
+				rec, err := make([]byte, 100), error(nil)
+				for n := 0; err == nil; n++ {
+					if n == 1000 {
+						close(begun)
+					}
+					err = w.Emit(context.Background(), rec)
+				}
+				ended <- err
+			}()
+			<-begun
+			require.NoError(t, end(link.Partition))
+			require.NoError(t, w.Close())
+			err := <-ended
+			require.True(t, errors.Is(err, shuffle.ErrClosed) || errors.Is(err, shuffle.ErrPartitionFailed) || errors.Is(err, shuffle.ErrPartitionReleased), err)
+		}
+	})
+}
+
 // A codec that panics leaves nothing behind, but nobody else can know that it is not
 // at work any more.
 func TestGoroutineWhoseCodecHasPanickedGoesOnAndOthersDoNot(t *testing.T) {
