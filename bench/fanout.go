@@ -150,7 +150,8 @@ func (f *Fanout) round(ctx context.Context, round int, p fanoutRound, through *d
 	crew := newCrew(f.Launcher)
 	crew.observer, crew.settings = f.Observer, f.settings(p)
 	e := Exchange{Name: newExchangeName(), Producers: f.Producers, Consumers: p.subpartitions}
-	phases := newFanoutPhases(f.Duration)
+	fault := f.Fault.in(round)
+	phases := newFanoutPhases(fault.lasting(f.Duration))
 	sample := func() {}
 	if p.transport == Shm {
 		watch := newFanoutWatch(through.pid, phases, f.Observer, f.Producers*p.subpartitions)
@@ -158,7 +159,7 @@ func (f *Fanout) round(ctx context.Context, round int, p fanoutRound, through *d
 		e.Socket, crew.daemon, crew.observer, sample = through.socket, through, watch, watch.sample
 	}
 	defer crew.abandon()
-	if err := f.start(crew, p, e, phases, f.Fault.in(round)); err != nil {
+	if err := f.start(crew, p, e, phases, fault); err != nil {
 		return nil, err
 	}
 	line := newProgressLine(f.Progress)

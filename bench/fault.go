@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,6 +39,15 @@ func (f Fault) in(round int) Fault {
 		return NoFault
 	}
 	return Fault(fault)
+}
+
+// lasting returns for how long the producers send in a round of d: if something is to
+// go wrong, until it has, however slow the machine is.
+func (f Fault) lasting(d time.Duration) time.Duration {
+	if f == NoFault {
+		return d
+	}
+	return max(d, time.Hour)
 }
 
 // faultAfter is how many records go well before a fault.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,6 +20,7 @@ func TestFaultHappensInEveryRoundOrInOne(t *testing.T) {
 		{FlipByte.InRound(2), 2, FlipByte},
 		{FlipByte.InRound(2), 12, NoFault},
 	} {
+		require.Equal(t, row.want == NoFault, row.fault.in(row.round).lasting(time.Second) == time.Second)
 		require.Equal(t, row.want, row.fault.in(row.round), "%q in round %d", row.fault, row.round)
 	}
 }

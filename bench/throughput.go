@@ -184,7 +184,7 @@ func (t *Throughput) start(c *crew, p plannedRound, e Exchange, fault Fault) err
 	}
 	for i := range t.Producers {
 		producer := &recordProducer{
-			Exchange: e, Transport: p.transport, Variant: p.variant, Distribution: p.distribution, Size: p.size, Index: i, Duration: t.Duration,
+			Exchange: e, Transport: p.transport, Variant: p.variant, Distribution: p.distribution, Size: p.size, Index: i, Duration: fault.lasting(t.Duration),
 		}
 		if i == 0 {
 			producer.Fault = fault
