@@ -82,12 +82,14 @@ func lowerFDLimit(t *testing.T, more uint64) (restore func()) {
 	t.Helper()
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	// The kernel gives out the lowest free number.
-	free, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
-	require.NoError(t, err)
-	require.NoError(t, unix.Close(free))
-	lowered := unix.Rlimit{Cur: uint64(free) + more, Max: limit.Max}
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &lowered))
+	first := 0 // of the numbers that are free and are not to be given out
+	for range more + 1 {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		first = fd
+	}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(first), Max: limit.Max}))
 	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -82,7 +81,6 @@ func sendToSelf() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.NewSyscallError("close", unix.Close(fd))) }()
-	a.SetSendTimeout(time.Second)
 	switch err := a.Send(&controlpb.ServerMessage{RequestId: 1}, fd); {
 	case errors.Is(err, unix.ETOOMANYREFS):
 		return nil // other processes of this user have too many on their way just now

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
@@ -40,21 +39,15 @@ func TestCreationWithoutDescriptorsNamesTheLimit(t *testing.T) {
 	c := s.greet()
 	c.create(shuffle.NewPartitionID(), 1)                      // whatever is opened on first use
 	require.NotNil(t, c.ask(listMessage()).GetPartitionList()) // the daemon's copies are closed
-	var limit unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	lowest, err := unix.FcntlInt(uintptr(0), unix.F_DUPFD_CLOEXEC, 0) // the lowest free number
-	require.NoError(t, err)
-	require.NoError(t, unix.Close(lowest))
-	restore := func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
-	defer restore()
 	for name, msg := range map[string]func() *controlpb.ClientMessage{
 		"partition": func() *controlpb.ClientMessage { return createMessage(shuffle.NewPartitionID(), 1) },
 		"gate":      func() *controlpb.ClientMessage { return openGateMessage(1) },
 	} {
 		for free := range uint64(4) { // region, doorbell, and a copy of each
-			require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(lowest) + free, Max: limit.Max}))
-			answer := c.ask(msg())
-			restore()
+			answer := func() *controlpb.ServerMessage {
+				defer lowerFDLimit(t, free)()
+				return c.ask(msg())
+			}()
 			err := DecodeError(answer.GetError())
 			require.ErrorIs(t, err, shuffle.ErrQuotaExceeded, "%s with %d descriptors", name, free)
 			require.ErrorContains(t, err, "RLIMIT_NOFILE")
