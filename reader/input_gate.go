@@ -241,7 +241,8 @@ const (
 )
 
 // next delivers into b, or into a buffer of its own if b is nil. A fault of a
-// producer's memory is the error of the channel that was looked at.
+// producer's memory is the error of the channel that was looked at. A loop over
+// Records gets no events, and the goroutine's faults are panics from here on.
 func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (result BufferOrEvent, err error) {
 	if !g.reading.TryLock() {
 		return BufferOrEvent{}, g.notAlone()
@@ -255,7 +256,9 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 	g.polled = -1
 	onFault, hasReturned := debug.SetPanicOnFault(true), false
 	defer func() {
-		debug.SetPanicOnFault(onFault)
+		if mode != byRecord {
+			debug.SetPanicOnFault(onFault)
+		}
 		if hasReturned {
 			g.reading.Unlock()
 			return
@@ -415,7 +418,8 @@ func (g *InputGate) queueAgain(channel int) {
 }
 
 // takeEvent returns a copy of an event, which nobody can change any more, and gives
-// its slot back. An event that cannot be read ends the channel: what it meant is lost.
+// its slot back. A loop over Records gets none: what it means for one is done here. An
+// event that cannot be read ends the channel: what it meant is lost.
 func (g *InputGate) takeEvent(channel int, b *memseg.Buffer, mode readingMode) (*memseg.Buffer, error) {
 	content, typ := bytes.Clone(b.Bytes()), b.DataType()
 	err := g.channels[channel].checkMemory()
@@ -436,6 +440,7 @@ func (g *InputGate) takeEvent(channel int, b *memseg.Buffer, mode readingMode) (
 				return nil, g.fail(channel, err)
 			}
 		}
+		return nil, nil
 	}
 	return memseg.NewBuffer(content, typ, nil, 0), nil
 }

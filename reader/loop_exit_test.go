@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -319,6 +320,30 @@ func TestFaultUnderALoopIsTheErrorOfItsChannel(t *testing.T) {
 			return nil
 		}()
 		require.Implements(t, (*interface{ Addr() uintptr })(nil), fault)
+		requireIncomplete(t, g, memseg.ErrFault)
+	})
+	t.Run("in a later buffer, whatever the body has set", func(t *testing.T) {
+		link := newLink(t)
+		g, takeAway := foreignGate(t, link)
+		for _, before := range []bool{true, false} {
+			debug.SetPanicOnFault(before)
+			var got int
+			var err error
+			for _, err = range reader.Records(context.Background(), g.InputGate, shuffle.Bytes{}) {
+				if err != nil {
+					break
+				}
+				if debug.SetPanicOnFault(false); got == 0 {
+					takeAway(int(link.Layout.SegmentOffset(1)))
+				}
+				got++
+			}
+			require.ErrorIs(t, err, memseg.ErrFault)
+			if before {
+				require.Equal(t, segment/1004, got, "those of the first buffer")
+			}
+			require.Equal(t, before, debug.SetPanicOnFault(false), "the loop leaves it as it was")
+		}
 		requireIncomplete(t, g, memseg.ErrFault)
 	})
 	t.Run("a copy is not concerned", func(t *testing.T) {

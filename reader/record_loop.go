@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"shuffled/internal/ctxerr"
 	"shuffled/internal/sentinel"
@@ -52,27 +51,17 @@ func (r *recordLoop[T]) fail(err error) {
 	r.yield(zero, err)
 }
 
-// deliver yields the records of one buffer, after what the channel holds of an
-// earlier one, and keeps the last one if it goes on in the next buffer. When the
-// loop ends, it keeps the records that are left. It releases the buffer.
-func (r *recordLoop[T]) deliver(chunk unreadRecords) (goOn bool) {
-	goOn, err := r.read(chunk)
-	if err != nil {
-		r.fail(err)
+// deliver yields the records of the chunk, after what the channel holds of an earlier
+// one, and keeps the last one if it goes on in the next chunk. It releases the buffer.
+// Unless the loop is to go on, and whatever stops it, deliver keeps what lies behind
+// the last record that the body or the codec was given.
+func (r *recordLoop[T]) deliver() (goOn bool, err error) {
+	r.presence = memseg.Presence{}
+	if r.chunk.shared != nil {
+		r.presence = r.gate.channels[r.chunk.channel].view.Presence()
 	}
-	return goOn
-}
-
-// read is deliver without telling the body of an error. Whatever stops it, it keeps
-// what lies behind the last record that the body or the codec was given.
-func (r *recordLoop[T]) read(chunk unreadRecords) (goOn bool, err error) {
-	r.chunk, r.presence = chunk, memseg.Presence{}
-	if chunk.shared != nil {
-		r.presence = r.gate.channels[chunk.channel].view.Presence()
-	}
-	onFault, hasReturned := debug.SetPanicOnFault(true), false
+	hasReturned := false
 	defer func() {
-		debug.SetPanicOnFault(onFault)
 		switch {
 		case hasReturned:
 		case r.at.who == theBody: // its panic, or the end of its goroutine, goes on

@@ -58,55 +58,66 @@ func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Codec[T]) i
 			r.fail(err)
 			return
 		}
-		defer g.endRecords()
+		onFault := debug.SetPanicOnFault(true)
+		defer func() {
+			debug.SetPanicOnFault(onFault)
+			g.endRecords()
+		}()
 		if len(unread.bytes) > 0 {
 			if err := r.check(); err != nil {
 				_ = g.keepUnread(unread) // which it is already
 				r.fail(err)
 				return
 			}
-			if !r.deliver(unread) {
+			r.chunk = unread
+			if goOn, err := r.deliver(); !goOn {
+				r.end(err)
 				return
 			}
 		}
 		b := &memseg.Buffer{}
 		for {
 			element, err := g.next(ctx, b, byRecord)
-			if err == io.EOF { // not that of somebody else in a chain
-				return
-			}
 			if err != nil {
-				r.fail(err)
+				r.end(err)
 				return
 			}
-			if !element.IsEvent() && !r.deliverBuffer(element) {
+			r.chunk = unreadRecords{channel: element.Channel, bytes: b.Bytes(), shared: b}
+			if g.spec.CopyRecords {
+				if err := r.copyChunk(); err != nil {
+					r.end(err)
+					return
+				}
+			}
+			if goOn, err := r.deliver(); !goOn {
+				r.end(err)
 				return
 			}
 		}
 	}
 }
 
-// deliverBuffer delivers a buffer and releases it, whatever the body does.
-func (r *recordLoop[T]) deliverBuffer(element BufferOrEvent) (goOn bool) {
-	if r.gate.spec.CopyRecords {
-		return r.deliverCopy(element)
+// end tells the body why its loop ends, unless that is what it has chosen itself, or
+// the end of the gate.
+func (r *recordLoop[T]) end(err error) {
+	if err != nil && err != io.EOF { // not that of somebody else in a chain
+		r.fail(err)
 	}
-	return r.deliver(unreadRecords{channel: element.Channel, bytes: element.Bytes(), shared: element.Buffer})
 }
 
-// deliverCopy is deliverBuffer of a copy.
-func (r *recordLoop[T]) deliverCopy(element BufferOrEvent) (goOn bool) {
-	own, err := appendShared(r.gate.scratch[:0], element.Bytes())
+// copyChunk has the chunk lie in the process's own memory, and releases its buffer.
+func (r *recordLoop[T]) copyChunk() error {
+	own, err := appendShared(r.gate.scratch[:0], r.chunk.bytes)
 	r.gate.scratch = own
 	if err == nil {
-		err = r.gate.channels[element.Channel].checkMemory()
+		err = r.gate.channels[r.chunk.channel].checkMemory()
 	}
-	_ = element.Release()
+	r.chunk.release()
+	r.chunk.bytes, r.chunk.shared = own, nil
 	if err != nil {
-		r.fail(r.gate.failRecords(element.Channel, err))
-		return false
+		return r.gate.failRecords(r.chunk.channel, err)
 	}
-	return r.deliver(unreadRecords{channel: element.Channel, bytes: own})
+	return nil
 }
 
 // appendShared copies bytes that may lie in shared memory.

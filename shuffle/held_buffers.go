@@ -23,8 +23,10 @@ func maxHeld(l *memseg.PartitionLayout, poolSize int) int {
 	return min(max(share, 1), l.QueueCapacity/2)
 }
 
-func (v *SubpartitionView) maxHeld() int {
-	return maxHeld(&v.layout, int(min(v.poolSize.Load(), uint64(v.layout.Segments))))
+func (v *SubpartitionView) maxHeld() int { return v.maxHeldOf(v.poolSize.Load()) }
+
+func (v *SubpartitionView) maxHeldOf(poolSize uint64) int {
+	return maxHeld(&v.layout, int(min(poolSize, uint64(v.layout.Segments))))
 }
 
 // held returns, to the goroutine that polls, how many elements the user has not
@@ -36,16 +38,21 @@ func (v *SubpartitionView) held() (kept, heldBack int, released uint64) {
 	return int(v.consumed - v.recycled), int(v.consumed - v.released), v.released
 }
 
-// checkHeld returns an error unless a further element may be handed out. Buffers
-// are given back without telling, so it asks only when what it has seen last no longer
-// shows that one may.
+// An allowance is up to which element checkHeld has found that the user may be handed
+// them, whatever it keeps of those, as long as the pool has that size.
+type allowance struct{ until, poolSize uint64 }
+
+// isAllowed reports whether a further element may be handed out without another look
+// at what was released.
+func (v *SubpartitionView) isAllowed() bool {
+	return int64(v.allowance.until-v.consumed) >= 0 && v.allowance.poolSize == v.poolSize.Load()
+}
+
+// checkHeld returns an error unless a further element may be handed out.
 func (v *SubpartitionView) checkHeld() error {
-	limit := v.maxHeld()
-	if int(v.consumed-v.seenRecycled) <= limit && int(v.consumed-v.seenReleased) < len(v.done) {
-		return nil
-	}
-	kept, heldBack, released := v.held()
-	v.seenRecycled, v.seenReleased = v.consumed-uint64(kept), released
+	poolSize := v.poolSize.Load()
+	limit := v.maxHeldOf(poolSize)
+	kept, heldBack, _ := v.held()
 	if kept > limit {
 		if err := v.CheckMemory(); err != nil {
 			return err
@@ -55,6 +62,7 @@ func (v *SubpartitionView) checkHeld() error {
 	if heldBack >= len(v.done) {
 		return v.protocolError(fmt.Errorf("element %d was published over one that is not released: %w", v.queue.Next(), memseg.ErrCorrupt))
 	}
+	v.allowance = allowance{until: v.consumed + uint64(min(limit-kept, len(v.done)-1-heldBack)), poolSize: poolSize}
 	return nil
 }
 

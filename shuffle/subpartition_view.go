@@ -55,10 +55,9 @@ type SubpartitionView struct {
 	priorities priorityRecycler
 
 	// Of the goroutine that polls, and of others once they have found closed under mu.
-	reading  bool
-	consumed uint64 // elements read to their end
-	// recycled and released as checkHeld saw them last
-	seenRecycled, seenReleased uint64
+	reading   bool
+	consumed  uint64 // elements read to their end
+	allowance allowance
 
 	mu       sync.Mutex // guards the rest
 	recycled uint64     // of the consumed elements, how many the user has released
@@ -114,7 +113,7 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	first := l.FirstOrdinal
 	v.parked = part.Parked
 	v.position, v.consumed, v.recycled, v.released = first, first, first, first
-	v.seenRecycled, v.seenReleased = first, first
+	v.allowance.until = first - 1
 	words.Want.Store(first - 1)
 	words.PriorityReleased.Store(first)
 	words.Released.Store(first)
@@ -256,8 +255,10 @@ func (v *SubpartitionView) startHead() (bool, error) {
 	if v.queue.Queued() == 0 {
 		return false, nil
 	}
-	if err := v.checkHeld(); err != nil {
-		return false, err
+	if !v.isAllowed() {
+		if err := v.checkHeld(); err != nil {
+			return false, err
+		}
 	}
 	d, err := v.queue.Peek()
 	if err != nil {
