@@ -49,9 +49,9 @@ func (p *call) settled() {
 // comes as one. o may be nil.
 func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outcome) (reply, error) {
 	p := &call{answer: make(chan reply, 1), outcome: o}
-	if ctx == nil {
+	if err := c.checkCall(ctx); err != nil {
 		p.settled()
-		return reply{}, fmt.Errorf("call the daemon without a context: %w", shuffle.ErrInvalidArgument)
+		return reply{}, err
 	}
 	if err := ctxerr.Of(ctx); err != nil {
 		p.settled()
@@ -75,6 +75,17 @@ func (c *Client) call(ctx context.Context, msg *controlpb.ClientMessage, o *outc
 	}
 	r := <-p.answer // it came at the same moment
 	return r, r.err
+}
+
+// checkCall refuses a client that was not made, and no context.
+func (c *Client) checkCall(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return fmt.Errorf("call the daemon without a context: %w", shuffle.ErrInvalidArgument)
+	}
+	return nil
 }
 
 // during says what was being done when an error came up, unless the daemon's own

@@ -76,7 +76,7 @@ func newOptions(opts []Option) (options, error) {
 // their context ends, and what they had asked for is given back then. When the
 // connection ends, they return shuffle.ErrDaemonLost; partitions and gates that
 // are attached go on without the daemon. After Close they return
-// shuffle.ErrClosed.
+// shuffle.ErrClosed; those of a nil or zero Client shuffle.ErrInvalidArgument.
 type Client struct {
 	conn    *ipc.Conn
 	outbox  *ipc.Outbox
@@ -118,9 +118,6 @@ type Daemon struct {
 // does not take the client. Without a context, or with an option that is nil, it is
 // shuffle.ErrInvalidArgument.
 func Dial(ctx context.Context, opts ...Option) (*Client, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("dial shuffled without a context: %w", shuffle.ErrInvalidArgument)
-	}
 	o, err := newOptions(opts)
 	if err != nil {
 		return nil, err
@@ -132,13 +129,16 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	return newClient(ctx, conn, o, nil)
 }
 
-// New makes a client of a connection to a daemon, which it takes over. A connection
-// or an option that is nil is shuffle.ErrInvalidArgument.
+// New makes a client of a connection to a daemon, which it takes over. A context,
+// connection or option that is nil is shuffle.ErrInvalidArgument.
 func New(ctx context.Context, conn *ipc.Conn, opts ...Option) (*Client, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("the connection of the client is nil: %w", shuffle.ErrInvalidArgument)
 	}
 	o, err := newOptions(opts)
+	if ctx == nil {
+		err = fmt.Errorf("greet the daemon without a context: %w", shuffle.ErrInvalidArgument)
+	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -187,8 +187,24 @@ func (c *Client) hello(ctx context.Context, name string, operator bool) error {
 	return nil
 }
 
+// check refuses a client that was not made.
+func (c *Client) check() error {
+	if c == nil || c.conn == nil {
+		return errNoClient
+	}
+	return nil
+}
+
+// errNoClient is about a client that is nil or zero.
+var errNoClient = fmt.Errorf("the Client was not made, client.Dial returns one: %w", shuffle.ErrInvalidArgument)
+
 // Daemon returns what the daemon said of itself when the client connected.
-func (c *Client) Daemon() Daemon { return c.daemon }
+func (c *Client) Daemon() Daemon {
+	if c == nil {
+		return Daemon{}
+	}
+	return c.daemon
+}
 
 // Close ends the connection. Close partitions and gates first: to the daemon,
 // the end of the connection is the end of everything that is still open, and
@@ -197,6 +213,9 @@ func (c *Client) Daemon() Daemon { return c.daemon }
 // under way, and must still be closed to give their memory back. Calls of the
 // client return shuffle.ErrClosed, as does a second Close.
 func (c *Client) Close() error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()

@@ -45,6 +45,9 @@ const maxCause = 4096
 // this client with the same attempt comes after that: the attempt is spent only if
 // a consumer was attached to it meanwhile. After ErrDaemonLost it may be spent.
 func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec) (*shuffle.ResultPartition, error) {
+	if err := c.checkCall(ctx); err != nil {
+		return nil, during("create partition "+spec.Label(), err)
+	}
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ const DefaultSendTimeout = 30 * time.Second
 //
 // Send may be called from any number of goroutines, Receive from one at a time,
 // Peer and Close from any. After Close every call returns an error that wraps
-// shuffle.ErrClosed; calls that are blocked return it at once.
+// shuffle.ErrClosed; calls that are blocked return it at once. Those of a nil or zero
+// Conn return shuffle.ErrInvalidArgument.
 type Conn struct {
 	socket      *net.UnixConn
 	sendTimeout atomic.Int64 // a time.Duration, 0 for none
@@ -55,6 +56,9 @@ type Conn struct {
 // still the caller's. A socket of another type gives an error that wraps
 // shuffle.ErrInvalidArgument.
 func NewConn(socket *net.UnixConn) (*Conn, error) {
+	if socket == nil {
+		return nil, fmt.Errorf("new connection of no socket: %w", shuffle.ErrInvalidArgument)
+	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("new connection: %w", err)
@@ -132,10 +136,20 @@ func Pair() (a, b *Conn, err error) {
 	return a, b, nil
 }
 
+// check refuses a connection that was not made.
+func (c *Conn) check() error {
+	if c == nil || c.socket == nil {
+		return fmt.Errorf("the Conn was not made, ipc.Dial returns one: %w", shuffle.ErrInvalidArgument)
+	}
+	return nil
+}
+
 // SetSendTimeout sets how long the following calls of Send wait for a peer that
 // does not read; 0 is for ever. For any number of goroutines.
 func (c *Conn) SetSendTimeout(timeout time.Duration) {
-	c.sendTimeout.Store(int64(timeout))
+	if c.check() == nil {
+		c.sendTimeout.Store(int64(timeout))
+	}
 }
 
 // Send sends a message and copies of the descriptors, which stay the caller's.
@@ -148,6 +162,9 @@ func (c *Conn) SetSendTimeout(timeout time.Duration) {
 // has ended gives one that wraps io.EOF; what it had sent before is still there
 // for Receive.
 func (c *Conn) Send(msg proto.Message, fds ...int) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	var deadline time.Time
 	if timeout := time.Duration(c.sendTimeout.Load()); timeout > 0 {
 		deadline = time.Now().Add(timeout)
@@ -254,6 +271,9 @@ func (c *Conn) writePacket(packet []byte, deadline time.Time, fds []int) error {
 // or one that is no message of this type, gives an error that wraps
 // shuffle.ErrProtocol. No descriptor stays open after an error.
 func (c *Conn) Receive(msg proto.Message) (FDs, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	if c.receiveErr != nil {
 		return nil, c.receiveErr
 	}
@@ -306,7 +326,11 @@ func (c *Conn) receive(msg proto.Message) (FDs, error) {
 // RefuseDescriptors makes Receive take no descriptors: the kernel closes those
 // that come, and a packet with some gives an error that wraps
 // shuffle.ErrProtocol. To be called before the first Receive.
-func (c *Conn) RefuseDescriptors() { c.noDescriptors = true }
+func (c *Conn) RefuseDescriptors() {
+	if c.check() == nil {
+		c.noDescriptors = true
+	}
+}
 
 // stopReceive ends the Receive that waits and those that come.
 func (c *Conn) stopReceive() { _ = c.socket.SetReadDeadline(time.Unix(1, 0)) }
@@ -329,6 +353,9 @@ func (c *Conn) waitForRoom() error {
 // what was sent. It unblocks Send and Receive. Calls after the first do nothing
 // and return nil.
 func (c *Conn) Close() error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	if err := c.socket.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("close connection: %w", err)
 	}

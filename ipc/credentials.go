@@ -32,6 +32,9 @@ func (c Credentials) String() string {
 // hands it on. For any number of goroutines; after Close it returns an error
 // that wraps shuffle.ErrClosed.
 func (c *Conn) Peer() (Credentials, error) {
+	if err := c.check(); err != nil {
+		return Credentials{}, err
+	}
 	raw, err := c.socket.SyscallConn()
 	if err != nil {
 		return Credentials{}, fmt.Errorf("peer credentials: %w", err)

@@ -25,6 +25,9 @@ const dialRetry = 5 * time.Millisecond
 // system's: fs.ErrNotExist where there is no socket, unix.ECONNREFUSED where
 // nobody listens on it, shuffle.ErrPermission where this user may not connect.
 func Dial(ctx context.Context, path string) (*Conn, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("dial shuffled without a context: %w", shuffle.ErrInvalidArgument)
+	}
 	if err := CheckSocketPath(path); err != nil {
 		return nil, fmt.Errorf("dial shuffled: %w", err)
 	}

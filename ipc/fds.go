@@ -31,9 +31,11 @@ const MaxFDs = 253
 type FDs []int
 
 // Take hands descriptor i over to the caller, who closes it; Close skips it from
-// now on. The index must be below the length. A descriptor that was taken
-// already or closed is -1.
+// now on. A descriptor that was taken already or closed, or is not there, is -1.
 func (f FDs) Take(i int) int {
+	if i < 0 || i >= len(f) {
+		return -1
+	}
 	fd := f[i]
 	f[i] = -1
 	return fd

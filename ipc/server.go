@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/absent"
 	"shuffled/internal/ctxerr"
 	"shuffled/internal/throttle"
 	"shuffled/memseg"
@@ -122,10 +123,24 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 	return s, nil
 }
 
+// check refuses a server that was not made.
+func (s *Server) check() error {
+	if s == nil || s.pool == nil {
+		return fmt.Errorf("the Server was not made, ipc.NewServer returns one: %w", shuffle.ErrInvalidArgument)
+	}
+	return nil
+}
+
 // Serve accepts clients from a listener of the network "unixpacket" until ctx
 // ends or the server is closed, and closes the listener. Sessions go on after
 // that until Close. It returns nil, or why it cannot accept any more.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if ctx == nil || absent.Is(listener) {
+		return fmt.Errorf("serve without a context or a listener: %w", shuffle.ErrInvalidArgument)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	closed := make(chan struct{})
@@ -198,6 +213,9 @@ func (s *Server) accept(socket net.Conn) {
 // ServeConn serves one client until its connection ends, or until Close; it
 // takes the connection over. It is for clients in this process; see Pair.
 func (s *Server) ServeConn(conn *Conn) error {
+	if err := errors.Join(s.check(), conn.check()); err != nil {
+		return err
+	}
 	if !s.begin(nil) {
 		_ = conn.Close()
 		return fmt.Errorf("serve connection: server %w", shuffle.ErrClosed)
@@ -240,12 +258,22 @@ func (s *Server) mayConnect(who shuffle.Principal) bool {
 
 // StartDraining refuses new partitions from now on, as Drain does, and does not
 // wait.
-func (s *Server) StartDraining() { s.draining.Store(true) }
+func (s *Server) StartDraining() {
+	if s.check() == nil {
+		s.draining.Store(true)
+	}
+}
 
 // Drain refuses new partitions from now on, and waits until the memory of all
 // partitions is given back or ctx ends, whose error it returns. Gates may be
 // opened: reading the partitions that are there is what ends them.
 func (s *Server) Drain(ctx context.Context) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return fmt.Errorf("drain without a context: %w", shuffle.ErrInvalidArgument)
+	}
 	s.StartDraining()
 	for {
 		select {
@@ -269,6 +297,9 @@ func (s *Server) checkDraining() error {
 // ones go on. It waits for everything that the server has started. Calls after
 // the first return shuffle.ErrClosed.
 func (s *Server) Close() error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()

@@ -204,6 +204,9 @@ func (s *statistics) reject(err error) {
 // Snapshot looks at everything. It reads the words that producers and consumers
 // write in shared memory and believes nothing that they cannot be.
 func (s *Server) Snapshot() Snapshot {
+	if s.check() != nil {
+		return Snapshot{}
+	}
 	use := s.ledger.inUse()
 	snapshot := Snapshot{
 		Version: s.config.Version, BootID: s.bootID, Started: s.started, Draining: s.draining.Load(),

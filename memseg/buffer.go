@@ -34,7 +34,8 @@ func (r *references) release() {
 // valid until the last Release and must not be changed.
 //
 // Retain and Release may be called from any goroutine. A buffer belongs to
-// whoever it was handed to, who must release it.
+// whoever it was handed to, who must release it. A nil buffer, and one that nothing
+// was read into, is as one that was released.
 type Buffer struct {
 	mem   []byte
 	typ   DataType
@@ -58,28 +59,49 @@ func (b *Buffer) set(mem []byte, typ DataType, refs *references) {
 
 // Bytes returns the content, or nil once the buffer was released.
 func (b *Buffer) Bytes() []byte {
-	if b.holds.Load() <= 0 {
+	if b.IsReleased() {
 		return nil
 	}
 	return b.mem
 }
 
 // Len returns the number of bytes.
-func (b *Buffer) Len() int { return len(b.mem) }
+func (b *Buffer) Len() int {
+	if b == nil {
+		return 0
+	}
+	return len(b.mem)
+}
 
 // DataType returns what the buffer holds.
-func (b *Buffer) DataType() DataType { return b.typ }
+func (b *Buffer) DataType() DataType {
+	if b == nil {
+		return NoDataType
+	}
+	return b.typ
+}
 
 // IsReleased reports whether this buffer's last reference is gone.
-func (b *Buffer) IsReleased() bool { return b.holds.Load() <= 0 }
+func (b *Buffer) IsReleased() bool { return b.held() <= 0 }
+
+func (b *Buffer) held() int32 {
+	if b == nil {
+		return 0
+	}
+	return b.holds.Load()
+}
+
+func (b *Buffer) released(action string) error {
+	return fmt.Errorf("%s a %s of %d bytes: %w", action, b.DataType(), b.Len(), ErrReleased)
+}
 
 // Retain takes a further reference, or returns ErrReleased when there is none
 // left to share.
 func (b *Buffer) Retain() error {
 	for {
-		n := b.holds.Load()
+		n := b.held()
 		if n <= 0 {
-			return fmt.Errorf("retain a %s of %d bytes: %w", b.typ, len(b.mem), ErrReleased)
+			return b.released("retain")
 		}
 		if b.holds.CompareAndSwap(n, n+1) {
 			return nil
@@ -91,9 +113,9 @@ func (b *Buffer) Retain() error {
 // ErrReleased and changes nothing.
 func (b *Buffer) Release() error {
 	for {
-		n := b.holds.Load()
+		n := b.held()
 		if n <= 0 {
-			return fmt.Errorf("release a %s of %d bytes: %w", b.typ, len(b.mem), ErrReleased)
+			return b.released("release")
 		}
 		if b.holds.CompareAndSwap(n, n-1) {
 			if n == 1 {
@@ -110,7 +132,7 @@ func (b *Buffer) Release() error {
 // buffer, ErrReleased after the last release.
 func (b *Buffer) ReadOnlySlice(offset, length int) (Slice, error) {
 	if b.IsReleased() {
-		return Slice{}, fmt.Errorf("slice a %s: %w", b.typ, ErrReleased)
+		return Slice{}, b.released("slice")
 	}
 	return Slice{buffer: b}.sub(offset, length, len(b.mem))
 }

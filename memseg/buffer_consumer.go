@@ -7,7 +7,8 @@ import "fmt"
 // are those of Flink's BufferConsumer, among them that IsFinished answers from
 // what the last Build or Skip saw.
 //
-// Not safe for concurrent use; the buffers it builds are.
+// Not safe for concurrent use; the buffers it builds are. A nil consumer, and one that
+// was not Reset, are as one that was closed.
 type BufferConsumer struct {
 	mem    []byte
 	marker PositionMarker // no word for static content
@@ -17,7 +18,7 @@ type BufferConsumer struct {
 	cached       Position
 	readPosition int
 	refs         *references
-	closed       bool
+	open         bool
 }
 
 // NewBufferConsumer returns a consumer of a segment that somebody fills. The
@@ -39,14 +40,14 @@ func NewStaticBufferConsumer(content []byte, typ DataType, recycler Recycler, to
 
 // Reset makes c the consumer of another segment. It does not close c.
 func (c *BufferConsumer) Reset(mem []byte, marker PositionMarker, typ DataType, recycler Recycler, token uint64) {
-	*c = BufferConsumer{mem: mem, marker: marker, typ: typ, refs: c.freshReferences(recycler, token)}
+	*c = BufferConsumer{mem: mem, marker: marker, typ: typ, refs: c.freshReferences(recycler, token), open: true}
 }
 
 // ResetStatic makes c the consumer of complete content. It does not close c.
 func (c *BufferConsumer) ResetStatic(content []byte, typ DataType, recycler Recycler, token uint64) {
 	*c = BufferConsumer{
 		mem: content, static: true, typ: typ, refs: c.freshReferences(recycler, token),
-		cached: finishedPosition(len(content)),
+		cached: finishedPosition(len(content)), open: true,
 	}
 }
 
@@ -64,6 +65,9 @@ func (c *BufferConsumer) freshReferences(recycler Recycler, token uint64) *refer
 // load returns the marker's latest value, checked against the segment and
 // against what was seen before: it may only grow, and finished is for ever.
 func (c *BufferConsumer) load() (Position, error) {
+	if c == nil || !c.open {
+		return 0, fmt.Errorf("read from a closed buffer consumer: %w", ErrReleased)
+	}
 	if c.static {
 		return c.cached, nil
 	}
@@ -79,9 +83,6 @@ func (c *BufferConsumer) load() (Position, error) {
 // which may be nothing, and takes a reference for it. A marker that a hostile
 // peer spoilt is ErrCorrupt. After Close it is ErrReleased.
 func (c *BufferConsumer) Build(b *Buffer) error {
-	if c.closed {
-		return fmt.Errorf("build from a closed buffer consumer: %w", ErrReleased)
-	}
 	p, err := c.load()
 	if err != nil {
 		return err
@@ -111,7 +112,7 @@ func (c *BufferConsumer) Skip(n int) error {
 // Copy returns a second consumer of the same segment that starts at this one's
 // read position and shares its references.
 func (c *BufferConsumer) Copy() (*BufferConsumer, error) {
-	if c.closed {
+	if c == nil || !c.open {
 		return nil, fmt.Errorf("copy a closed buffer consumer: %w", ErrReleased)
 	}
 	c.refs.count.Add(1)
@@ -138,7 +139,7 @@ func (c *BufferConsumer) CopyWithReaderPosition(position int) (*BufferConsumer, 
 }
 
 // IsFinished reports whether the last Build or Skip saw the segment finished.
-func (c *BufferConsumer) IsFinished() bool { return c.cached.IsFinished() }
+func (c *BufferConsumer) IsFinished() bool { return c != nil && c.cached.IsFinished() }
 
 // IsDataAvailable reports, by a fresh look, whether Build would return bytes.
 func (c *BufferConsumer) IsDataAvailable() bool {
@@ -147,23 +148,38 @@ func (c *BufferConsumer) IsDataAvailable() bool {
 }
 
 // WrittenBytes returns how many bytes the last Build or Skip saw.
-func (c *BufferConsumer) WrittenBytes() int { return c.cached.Bytes() }
+func (c *BufferConsumer) WrittenBytes() int {
+	if c == nil {
+		return 0
+	}
+	return c.cached.Bytes()
+}
 
 // ReadPosition returns how many bytes were built or skipped.
-func (c *BufferConsumer) ReadPosition() int { return c.readPosition }
+func (c *BufferConsumer) ReadPosition() int {
+	if c == nil {
+		return 0
+	}
+	return c.readPosition
+}
 
 // DataType returns what the segment holds.
-func (c *BufferConsumer) DataType() DataType { return c.typ }
+func (c *BufferConsumer) DataType() DataType {
+	if c == nil {
+		return NoDataType
+	}
+	return c.typ
+}
 
 // IsStartOfDataBuffer reports whether nothing of a data buffer was read yet.
 func (c *BufferConsumer) IsStartOfDataBuffer() bool {
-	return c.typ == DataBuffer && c.readPosition == 0
+	return c != nil && c.typ == DataBuffer && c.readPosition == 0
 }
 
 // Close drops the consumer's own reference, once.
 func (c *BufferConsumer) Close() {
-	if !c.closed {
-		c.closed = true
+	if c != nil && c.open {
+		c.open = false
 		c.refs.release()
 	}
 }

@@ -37,10 +37,10 @@ var HugePageSize = sync.OnceValue(func() int64 {
 func (m *Memfd) Collapse(offset int64) error {
 	size := HugePageSize()
 	if size == 0 {
-		return fmt.Errorf("use a huge page for %q: %w", m.name, ErrNoHugePages)
+		return fmt.Errorf("use a huge page for %q: %w", m.label(), ErrNoHugePages)
 	}
-	if offset < 0 || offset%size != 0 || offset > m.size-size {
-		return fmt.Errorf("use a huge page for %q of %d bytes at %d, want a multiple of %d: %w", m.name, m.size, offset, size, ErrOutOfBounds)
+	if offset < 0 || offset%size != 0 || offset > m.Size()-size {
+		return fmt.Errorf("use a huge page for %q of %d bytes at %d, want a multiple of %d: %w", m.label(), m.Size(), offset, size, ErrOutOfBounds)
 	}
 	err := m.control(func(fd int) error {
 		mem, err := mapAligned(fd, offset, int(size), unix.PROT_READ)
@@ -54,7 +54,7 @@ func (m *Memfd) Collapse(offset int64) error {
 		err = fmt.Errorf("%w: %w", err, ErrNoHugePages)
 	}
 	if err != nil {
-		return fmt.Errorf("use a huge page for %q at %d: %w", m.name, offset, shortage(err))
+		return fmt.Errorf("use a huge page for %q at %d: %w", m.label(), offset, shortage(err))
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 
 // A Memfd owns the descriptor of one shared memory object. Its methods may be
-// called from any goroutine; after Close they return ErrClosed.
+// called from any goroutine; after Close they return ErrClosed, as those of a nil or zero
+// Memfd do.
 type Memfd struct {
 	file   *os.File
 	name   string
@@ -147,7 +148,7 @@ func ReceiveMemfd(fd int, size int64, name string) (*Memfd, error) {
 
 // control runs f with the descriptor, which stays open meanwhile.
 func (m *Memfd) control(f func(fd int) error) error {
-	if m.file == nil {
+	if m.isNone() {
 		return ErrClosed
 	}
 	raw, err := m.file.SyscallConn()
@@ -161,8 +162,24 @@ func (m *Memfd) control(f func(fd int) error) error {
 	return ferr
 }
 
+// isNone reports whether m is not an object that was made or received.
+func (m *Memfd) isNone() bool { return m == nil || m.file == nil }
+
+// label names the object in errors.
+func (m *Memfd) label() string {
+	if m == nil {
+		return ""
+	}
+	return m.name
+}
+
 // Size returns the size in bytes. It stays known after Close.
-func (m *Memfd) Size() int64 { return m.size }
+func (m *Memfd) Size() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.size
+}
 
 // Dup returns a new descriptor of the same open file. The caller owns it. A peer
 // gets one of HandOut or ReopenReadOnly instead, for the sake of Alone.
@@ -174,7 +191,7 @@ func (m *Memfd) Dup() (int, error) {
 		return os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 	})
 	if err != nil {
-		return -1, fmt.Errorf("duplicate descriptor of %q: %w", m.name, err)
+		return -1, fmt.Errorf("duplicate descriptor of %q: %w", m.label(), err)
 	}
 	return dup, nil
 }
@@ -189,7 +206,7 @@ func (m *Memfd) ReopenReadOnly() (int, error) {
 		return err
 	})
 	if err != nil {
-		return -1, fmt.Errorf("re-open %q read-only: %w", m.name, err)
+		return -1, fmt.Errorf("re-open %q read-only: %w", m.label(), err)
 	}
 	return ro, nil
 }
@@ -199,7 +216,7 @@ func (m *Memfd) ReopenReadOnly() (int, error) {
 func (m *Memfd) Commit(offset, length int64) error {
 	err := m.control(func(fd int) error { return retryEINTR(func() error { return unix.Fallocate(fd, 0, offset, length) }) })
 	if err != nil {
-		return fmt.Errorf("commit %d bytes of %q: %w", length, m.name, shortage(os.NewSyscallError("fallocate", err)))
+		return fmt.Errorf("commit %d bytes of %q: %w", length, m.label(), shortage(os.NewSyscallError("fallocate", err)))
 	}
 	return nil
 }
@@ -214,7 +231,7 @@ func (m *Memfd) Punch(offset, length int64) error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("give back %d bytes of %q: %w", length, m.name, os.NewSyscallError("fallocate FALLOC_FL_PUNCH_HOLE", err))
+		return fmt.Errorf("give back %d bytes of %q: %w", length, m.label(), os.NewSyscallError("fallocate FALLOC_FL_PUNCH_HOLE", err))
 	}
 	return nil
 }
@@ -222,6 +239,9 @@ func (m *Memfd) Punch(offset, length int64) error {
 // WriteAt stores b at offset without a mapping, for headers that are written
 // before the object is handed out.
 func (m *Memfd) WriteAt(b []byte, offset int64) error {
+	if m.isNone() {
+		return fmt.Errorf("write %d bytes at %d of %q: %w", len(b), offset, m.label(), ErrClosed)
+	}
 	if _, err := m.file.WriteAt(b, offset); err != nil {
 		var failed *os.PathError
 		switch {
@@ -230,7 +250,7 @@ func (m *Memfd) WriteAt(b []byte, offset int64) error {
 		case errors.As(err, &failed):
 			err = os.NewSyscallError("pwrite64", failed.Err)
 		}
-		return fmt.Errorf("write %d bytes at %d of %q: %w", len(b), offset, m.name, err)
+		return fmt.Errorf("write %d bytes at %d of %q: %w", len(b), offset, m.label(), err)
 	}
 	return nil
 }
@@ -248,7 +268,7 @@ func (m *Memfd) seal(seals int) error {
 		return os.NewSyscallError("fcntl F_ADD_SEALS", err)
 	})
 	if err != nil {
-		return fmt.Errorf("seal %q with %#x: %w", m.name, seals, err)
+		return fmt.Errorf("seal %q with %#x: %w", m.label(), seals, err)
 	}
 	return nil
 }
@@ -257,7 +277,7 @@ func (m *Memfd) seal(seals int) error {
 func (m *Memfd) BackedBytes() (int64, error) {
 	var st unix.Stat_t
 	if err := m.control(func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
-		return 0, fmt.Errorf("stat %q: %w", m.name, err)
+		return 0, fmt.Errorf("stat %q: %w", m.label(), err)
 	}
 	return st.Blocks * 512, nil
 }
@@ -265,10 +285,10 @@ func (m *Memfd) BackedBytes() (int64, error) {
 // Map maps the first length bytes; 0 means the whole object.
 func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 	if length == 0 {
-		length = m.size
+		length = m.Size()
 	}
-	if length < 0 || length > m.size {
-		return nil, fmt.Errorf("map %d bytes of %q, which has %d: %w", length, m.name, m.size, ErrRegionSize)
+	if length < 0 || length > m.Size() {
+		return nil, fmt.Errorf("map %d bytes of %q, which has %d: %w", length, m.label(), m.Size(), ErrRegionSize)
 	}
 	prot := unix.PROT_READ
 	if access == ReadWrite {
@@ -286,7 +306,7 @@ func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("map %d bytes of %q %s: %w", length, m.name, access, os.NewSyscallError("mmap", err))
+		return nil, fmt.Errorf("map %d bytes of %q %s: %w", length, m.label(), access, os.NewSyscallError("mmap", err))
 	}
 	return newMappedRegion(m.name, mem, access), nil
 }
@@ -295,7 +315,7 @@ func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 // Mappings made from it stay. A second Close returns ErrClosed.
 func (m *Memfd) Close() error {
 	m.Retire()
-	if m.file == nil {
+	if m.isNone() {
 		return ErrClosed
 	}
 	if err := m.file.Close(); err != nil {

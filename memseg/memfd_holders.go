@@ -28,11 +28,11 @@ func (w *writerFile) take() (fd int, ok bool) {
 // that there is of an object of CreateMemfd, so that a second call returns
 // ErrClosed; any number of them of CreateOpenMemfd. The caller owns it.
 func (m *Memfd) HandOut() (int, error) {
-	if m.writer != nil {
+	if m != nil && m.writer != nil {
 		if fd, ok := m.writer.take(); ok {
 			return fd, nil
 		}
-		return -1, fmt.Errorf("hand out %q a second time: %w", m.name, ErrClosed)
+		return -1, fmt.Errorf("hand out %q a second time: %w", m.label(), ErrClosed)
 	}
 	rw := -1
 	err := m.control(func(fd int) error {
@@ -41,7 +41,7 @@ func (m *Memfd) HandOut() (int, error) {
 		return err
 	})
 	if err != nil {
-		return -1, fmt.Errorf("re-open %q for writing: %w", m.name, err)
+		return -1, fmt.Errorf("re-open %q for writing: %w", m.label(), err)
 	}
 	return rw, nil
 }
@@ -49,7 +49,7 @@ func (m *Memfd) HandOut() (int, error) {
 // Retire ends the handing out of an object of CreateMemfd: the descriptor of its
 // writer is closed if nobody has it, and HandOut returns ErrClosed.
 func (m *Memfd) Retire() {
-	if m.writer == nil {
+	if m == nil || m.writer == nil {
 		return
 	}
 	if fd, ok := m.writer.take(); ok {
@@ -80,7 +80,7 @@ func (m *Memfd) Alone() (bool, error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("who holds %q: %w", m.name, err)
+		return false, fmt.Errorf("who holds %q: %w", m.label(), err)
 	}
 	return alone, nil
 }
@@ -89,7 +89,7 @@ func (m *Memfd) Alone() (bool, error) {
 func (m *Memfd) Inode() (uint64, error) {
 	var st unix.Stat_t
 	if err := m.control(func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {
-		return 0, fmt.Errorf("stat %q: %w", m.name, err)
+		return 0, fmt.Errorf("stat %q: %w", m.label(), err)
 	}
 	return st.Ino, nil
 }

@@ -11,7 +11,8 @@ const finishedEmpty = math.MinInt32
 // the smallest value is finished with none.
 //
 // writer: the producer, which stores the payload first. readers: consumers and
-// daemon. published by: BufferBuilder.Commit and Finish.
+// daemon. published by: BufferBuilder.Commit and Finish. The zero value has no word: it
+// says 0 and keeps nothing.
 type PositionMarker struct{ word *Word32 }
 
 // NewPositionMarker returns a marker in heap memory, for segments that no other
@@ -22,9 +23,18 @@ func NewPositionMarker() PositionMarker { return PositionMarker{new(Word32)} }
 type Position int32
 
 // Load returns the marker's present value.
-func (m PositionMarker) Load() Position { return Position(m.word.Load()) }
+func (m PositionMarker) Load() Position {
+	if m.word == nil {
+		return 0
+	}
+	return Position(m.word.Load())
+}
 
-func (m PositionMarker) store(p Position) { m.word.storeRelease(uint32(p)) }
+func (m PositionMarker) store(p Position) {
+	if m.word != nil {
+		m.word.storeRelease(uint32(p))
+	}
+}
 
 // Bytes returns the number of bytes committed. A value that only a hostile
 // writer stores may exceed the segment: the reader checks it.

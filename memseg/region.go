@@ -32,7 +32,8 @@ func (a Access) String() string {
 // those taken by Retain; the memory is unmapped with the last one. Slices of it
 // must not be used afterwards: what hands them out must hold a reference. A goroutine
 // that does so nevertheless harms nobody: at the same addresses lies memory that is
-// this process's alone, empty at first, for as long as the Region can be reached.
+// this process's alone, empty at first, for as long as the Region can be reached. A nil
+// or zero region is one of no bytes that was closed.
 type Region struct {
 	name   string
 	mem    []byte
@@ -61,29 +62,42 @@ func NewHeapRegion(name string, size int) *Region {
 }
 
 // Name returns the name given at creation, for messages.
-func (r *Region) Name() string { return r.name }
+func (r *Region) Name() string {
+	if r == nil {
+		return ""
+	}
+	return r.name
+}
 
 // Size returns the number of bytes mapped.
-func (r *Region) Size() int { return len(r.mem) }
+func (r *Region) Size() int { return len(r.Bytes()) }
 
 // Bytes returns the memory of the region, valid while the caller's reference is.
-func (r *Region) Bytes() []byte { return r.mem }
+func (r *Region) Bytes() []byte {
+	if r == nil {
+		return nil
+	}
+	return r.mem
+}
 
 // Slice returns [offset, offset+length) of the region, or ErrOutOfBounds.
 func (r *Region) Slice(offset, length uint64) ([]byte, error) {
-	size := uint64(len(r.mem))
+	size := uint64(r.Size())
 	if offset > size || length > size-offset {
-		return nil, fmt.Errorf("slice [%d, +%d) of region %q of %d bytes: %w", offset, length, r.name, size, ErrOutOfBounds)
+		return nil, fmt.Errorf("slice [%d, +%d) of region %q of %d bytes: %w", offset, length, r.Name(), size, ErrOutOfBounds)
 	}
-	return r.mem[offset : offset+length : offset+length], nil
+	return r.Bytes()[offset : offset+length : offset+length], nil
 }
 
 // Retain takes a reference, or returns ErrClosed after Close.
 func (r *Region) Retain() error {
+	if r == nil {
+		return r.noReference()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return fmt.Errorf("region %q: %w", r.name, ErrClosed)
+	if r.closed || r.refs == 0 {
+		return r.noReference()
 	}
 	r.refs++
 	return nil
@@ -92,6 +106,9 @@ func (r *Region) Retain() error {
 // Release gives a reference of Retain back. One release more than there were
 // retains is ErrClosed and changes nothing.
 func (r *Region) Release() error {
+	if r == nil {
+		return r.noReference()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refs == 1 && !r.closed {
@@ -102,10 +119,13 @@ func (r *Region) Release() error {
 
 // Close drops the owner's reference. A second Close returns ErrClosed.
 func (r *Region) Close() error {
+	if r == nil {
+		return r.noReference()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return fmt.Errorf("region %q: %w", r.name, ErrClosed)
+		return r.noReference()
 	}
 	r.closed = true
 	return r.drop()
@@ -161,6 +181,8 @@ func findAddresses() bool {
 	runtime.Gosched() // the clean-ups run in goroutines of their own
 	return true
 }
+
+func (r *Region) noReference() error { return fmt.Errorf("region %q: %w", r.Name(), ErrClosed) }
 
 func (r *Region) overReleased() error {
 	return fmt.Errorf("region %q released more often than retained: %w", r.name, ErrClosed)

@@ -120,6 +120,9 @@ func (s *MemorySegment) EqualTo(other *MemorySegment, offset, otherOffset, lengt
 
 // spans returns the checked ranges of an operation with two segments.
 func (s *MemorySegment) spans(verb string, offset, length int, other *MemorySegment, otherOffset, otherLength int) (mine, theirs []byte, err error) {
+	if other == nil {
+		other = &MemorySegment{} // which is as one that was freed
+	}
 	if s.mem != nil && other.mem == nil {
 		_, err = other.span(verb, otherOffset, otherLength)
 		return nil, nil, err

@@ -26,7 +26,10 @@ type ChannelError struct {
 
 // Error names the channel, what it reads, and the cause.
 func (e *ChannelError) Error() string {
-	cause := e.Err.Error()
+	cause := "no cause is known"
+	if e.Err != nil {
+		cause = e.Err.Error()
+	}
 	if strings.Contains(cause, e.Partition.String()) {
 		return fmt.Sprintf("channel %d: %s", e.Channel, cause)
 	}

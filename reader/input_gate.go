@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuffled/internal/absent"
 	"shuffled/internal/ctxerr"
 	"shuffled/internal/standstill"
 	"shuffled/memseg"
@@ -37,8 +38,12 @@ type BufferOrEvent struct {
 // IsEvent reports whether this is an event; see Event.
 func (b BufferOrEvent) IsEvent() bool { return b.DataType().IsEvent() }
 
-// Event decodes the event, or returns shuffle.ErrProtocol.
+// Event decodes the event, or returns shuffle.ErrProtocol. What has no buffer, as the
+// zero value, is shuffle.ErrInvalidArgument.
 func (b BufferOrEvent) Event() (shuffle.Event, error) {
+	if b.Buffer == nil {
+		return nil, fmt.Errorf("event of a BufferOrEvent without a buffer, as Next returns beside an error: %w", shuffle.ErrInvalidArgument)
+	}
 	return shuffle.DecodeEvent(b.Bytes(), b.DataType())
 }
 
@@ -111,7 +116,7 @@ type InputGate struct {
 // the layout's number of inputs; what else it says is up to control. Channels
 // deliver nothing until AttachChannel.
 func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, spec GateSpec, control GateControl) (*InputGate, error) {
-	if region == nil || doorbell == nil || control == nil || len(spec.Inputs) != l.Channels {
+	if region == nil || doorbell == nil || absent.Is(control) || len(spec.Inputs) != l.Channels {
 		return nil, fmt.Errorf("open gate of %d channels with %d inputs: %w", l.Channels, len(spec.Inputs), shuffle.ErrInvalidArgument)
 	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Channels)
@@ -126,10 +131,19 @@ func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.R
 }
 
 // NumChannels returns the number of inputs.
-func (g *InputGate) NumChannels() int { return len(g.channels) }
+func (g *InputGate) NumChannels() int {
+	if g == nil {
+		return 0
+	}
+	return len(g.channels)
+}
 
-// ChannelWords returns the shared words of a channel, for its view.
+// ChannelWords returns the shared words of a channel, for its view; of a channel that
+// the gate does not have, none.
 func (g *InputGate) ChannelWords(channel int) memseg.ChannelWords {
+	if !g.hasChannel(channel) {
+		return memseg.ChannelWords{}
+	}
 	return memseg.NewChannelWords(g.region, &g.layout, channel)
 }
 
@@ -162,7 +176,7 @@ func (g *InputGate) TryNext() (b BufferOrEvent, ok bool, err error) {
 // check refuses a gate that was not opened and no context.
 func (g *InputGate) check(ctx context.Context) error {
 	if g == nil || g.bell == nil {
-		return fmt.Errorf("read a gate that was not opened: %w", shuffle.ErrInvalidArgument)
+		return fmt.Errorf("the InputGate was not opened, client.OpenGate returns one: %w", shuffle.ErrInvalidArgument)
 	}
 	if ctx == nil {
 		return fmt.Errorf("read a gate without a context: %w", shuffle.ErrInvalidArgument)

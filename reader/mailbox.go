@@ -1,14 +1,19 @@
 package reader
 
 import (
+	"context"
 	"fmt"
 
 	"shuffled/shuffle"
 )
 
 // AttachChannel gives a channel its subpartition. If the channel has failed or
-// the gate was closed, the view is closed at once.
+// the gate was closed, the view is closed at once. Nil fails the channel.
 func (g *InputGate) AttachChannel(channel int, view *shuffle.SubpartitionView) {
+	if view == nil {
+		g.FailChannel(channel, nil)
+		return
+	}
 	attached := g.hasChannel(channel) && g.leaveMail(func() {
 		c := &g.channels[channel]
 		if c.ended || c.view != nil { // it has failed before
@@ -42,12 +47,15 @@ func (g *InputGate) FailChannel(channel int, err error) {
 	})
 }
 
-func (g *InputGate) hasChannel(channel int) bool { return channel >= 0 && channel < len(g.channels) }
+func (g *InputGate) hasChannel(channel int) bool { return channel >= 0 && channel < g.NumChannels() }
 
 // SetDaemonLost says that nobody watches the producers any more. Channels that
 // are not attached fail with err. The others go on; but a wait that finds
 // nothing new for a while returns err, since a producer may have died unnoticed.
 func (g *InputGate) SetDaemonLost(err error) {
+	if g.check(context.Background()) != nil {
+		return
+	}
 	if err == nil {
 		err = fmt.Errorf("input gate: %w", shuffle.ErrDaemonLost)
 	}
@@ -66,6 +74,9 @@ func (g *InputGate) SetDaemonLost(err error) {
 // gate has given it up, so that its producers may use the memory anew. The last
 // reason counts.
 func (g *InputGate) Sever(err error) {
+	if g.check(context.Background()) != nil {
+		return
+	}
 	if err == nil {
 		err = errClosed
 	}

@@ -283,6 +283,7 @@ func TestNilArgumentsAreRefused(t *testing.T) {
 		nextErr, noGate, zeroGate, (&reader.InputGate{}).Close(), (&reader.InputGate{}).ResumeConsumption(0), noRegion, noBell, noHost, noInputs,
 		records(noContext, g.InputGate, shuffle.Bytes{}), records(context.Background(), nil, shuffle.Bytes{}),
 		records(context.Background(), &reader.InputGate{}, shuffle.Bytes{}), records(context.Background(), g.InputGate, nil),
+		records(context.Background(), g.InputGate, (*shuffle.Bytes)(nil)),
 	} {
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, "%d", i)
 	}

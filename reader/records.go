@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime/debug"
 
+	"shuffled/internal/absent"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -45,7 +46,7 @@ func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Codec[T]) i
 			r.fail(err)
 			return
 		}
-		if any(codec) == nil {
+		if absent.Is(codec) {
 			r.fail(fmt.Errorf("read records without a codec: %w", shuffle.ErrInvalidArgument))
 			return
 		}

@@ -1,6 +1,9 @@
 package shuffle
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // An AttemptError is an error about one attempt of a partition. errors.Is finds in
 // it what happened: ErrAlreadyExists and ErrFenced when an attempt is created;
@@ -29,7 +32,12 @@ type AttemptError struct {
 const MaxAttempt = math.MaxUint32
 
 // Error returns the text of Err.
-func (e *AttemptError) Error() string { return e.Err.Error() }
+func (e *AttemptError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("partition %s, attempt %d", e.Partition, e.Attempt)
+	}
+	return e.Err.Error()
+}
 
 // Unwrap returns Err.
 func (e *AttemptError) Unwrap() error { return e.Err }

@@ -25,16 +25,8 @@ func (p *ResultPartition) BroadcastEvent(ctx context.Context, e Event) (err erro
 	if err := p.checkWritable(); err != nil {
 		return err
 	}
-	switch event := e.(type) {
-	case nil:
-		return fmt.Errorf("partition %s: the event is nil: %w", p.label(), ErrInvalidArgument)
-	case *CustomEvent:
-		if event == nil {
-			return fmt.Errorf("partition %s: the event is a nil %T: %w", p.label(), e, ErrInvalidArgument)
-		}
-		e = *event
-	case *EndOfPartition:
-		e = EndOfPartition{}
+	if e, err = plainEvent(e); err != nil {
+		return fmt.Errorf("partition %s: %w", p.label(), err)
 	}
 	if e.DataType() == memseg.EndOfPartition {
 		return fmt.Errorf("partition %s: the end of the partition is no event, Finish sends it: %w", p.label(), ErrInvalidArgument)

@@ -17,10 +17,13 @@ type ConsumerLink struct {
 }
 
 // NewConsumerLink returns the link to a channel of a gate. closed is called once
-// when the producer drops the link; it may be nil.
+// when the producer drops the link; it may be nil. The regions may not.
 func NewConsumerLink(gate *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, channel int, closed func()) (*ConsumerLink, error) {
 	if channel < 0 || channel >= l.Channels {
 		return nil, fmt.Errorf("channel %d of a gate with %d: %w", channel, l.Channels, ErrProtocol)
+	}
+	if gate == nil || doorbell == nil {
+		return nil, fmt.Errorf("attach consumer: its gate or doorbell is nil: %w", ErrInvalidArgument)
 	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Channels)
 	if err != nil {
@@ -33,7 +36,7 @@ func (l *ConsumerLink) ring() { l.bell.Ring(l.channel, l.words.Parked) }
 
 // Close drops the link's hold on the consumer's regions.
 func (l *ConsumerLink) Close() {
-	if l.close != nil {
+	if l != nil && l.close != nil {
 		l.close()
 	}
 }

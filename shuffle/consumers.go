@@ -10,6 +10,9 @@ func (p *ResultPartition) AttachConsumer(subpartition int, link *ConsumerLink) e
 		return err
 	}
 	defer p.leave()
+	if link == nil || link.bell == nil {
+		return fmt.Errorf("partition %s: the link to the consumer of subpartition %d was not made by NewConsumerLink: %w", p.label(), subpartition, ErrInvalidArgument)
+	}
 	if subpartition < 0 || subpartition >= len(p.subpartitions) {
 		return fmt.Errorf("partition %s: attach to subpartition %d of %d: %w", p.label(), subpartition, len(p.subpartitions), ErrProtocol)
 	}

@@ -98,6 +98,9 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 // another goroutine, and it goes through EmitRecordParts. Waiting and errors are as
 // there.
 func (p *ResultPartition) StartRecord(ctx context.Context, at memseg.Place, size, subpartition int) (open *memseg.BufferBuilder, dst []byte, err error) {
+	if err := p.check(); err != nil {
+		return nil, nil, err
+	}
 	if err := p.checkSubpartition(subpartition); err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"shuffled/internal/absent"
 	"shuffled/memseg"
 )
 
@@ -56,11 +57,26 @@ func (e CustomEvent) appendTo(b []byte) []byte {
 	return append(b, e.Body...)
 }
 
+// plainEvent returns the event that e is or points to; ErrInvalidArgument without one.
+func plainEvent(e Event) (Event, error) {
+	if absent.Is(e) {
+		return nil, fmt.Errorf("the event is nil (%T): %w", e, ErrInvalidArgument)
+	}
+	switch e := e.(type) {
+	case *CustomEvent:
+		return *e, nil
+	case *EndOfPartition:
+		return *e, nil
+	}
+	return e, nil
+}
+
 // EncodeEvent serialises an event. One that does not fit an event slot is
-// ErrEventTooLarge.
+// ErrEventTooLarge, none is ErrInvalidArgument.
 func EncodeEvent(e Event) ([]byte, error) {
-	if e == nil {
-		return nil, fmt.Errorf("the event is nil: %w", ErrInvalidArgument)
+	e, err := plainEvent(e)
+	if err != nil {
+		return nil, err
 	}
 	if c, ok := e.(CustomEvent); ok && len(c.Name)+len(c.Body)+6 > memseg.EventSlotSize {
 		return nil, fmt.Errorf("event %.32q with a body of %d bytes, want name and body of at most %d bytes: %w",

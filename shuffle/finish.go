@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"shuffled/internal/absent"
 	"shuffled/internal/sentinel"
 	"shuffled/internal/standstill"
 	"shuffled/memseg"
@@ -147,10 +148,13 @@ func (s *ResultSubpartition) isAttached() bool {
 // again; the first reason stays. Without the daemon it is ErrDaemonLost: consumers
 // get that too, never an end.
 func (p *ResultPartition) Fail(ctx context.Context, cause error) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if ctx == nil {
 		return p.checkContext(ctx)
 	}
-	if cause == nil {
+	if absent.Is(cause) {
 		cause = errors.New("no cause was given")
 	}
 	flushed := p.FlushAll()
@@ -178,6 +182,9 @@ func (p *ResultPartition) fail(cause error) error {
 // ErrPartitionReleased, and so do later writes, as after Fail. It is sent also when
 // ctx has ended, see there.
 func (p *ResultPartition) Release(ctx context.Context) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if p.closing.Load() {
 		return p.closedError()
 	}
@@ -192,6 +199,12 @@ func (p *ResultPartition) Release(ctx context.Context) error {
 // it was consumed, which is the normal end, has expired, or was fenced by a newer
 // attempt. Later writes return err, after the normal end ErrFinished.
 func (p *ResultPartition) EndedByHost(err error) {
+	if p.check() != nil {
+		return
+	}
+	if err == nil {
+		err = fmt.Errorf("partition %s: its host has ended it without a reason: %w", p.label(), ErrPartitionReleased)
+	}
 	if !p.published.Load() || !errors.Is(err, ErrPartitionReleased) {
 		p.end(err)
 	}
@@ -216,6 +229,9 @@ func (p *ResultPartition) wake() {
 // woken, but not for who is filling a buffer outside of a call: see ResultPartition.
 // A second Close is ErrClosed.
 func (p *ResultPartition) Close() error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if p.closing.Swap(true) {
 		return p.closedError()
 	}

@@ -44,7 +44,7 @@ func ParsePartitionID(s string) (PartitionID, error) {
 	var id PartitionID
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("partition id %q: want 32 hex digits: %w", s, ErrInvalidArgument)
+		return id, fmt.Errorf("partition id %.40q: want 32 hex digits: %w", s, ErrInvalidArgument)
 	}
 	copy(id[:], b)
 	if id.IsZero() {
@@ -74,6 +74,9 @@ func (id PartitionID) String() string { return hex.EncodeToString(id[:]) }
 
 // UnmarshalText reads what MarshalText writes.
 func (id *PartitionID) UnmarshalText(text []byte) error {
+	if id == nil {
+		return fmt.Errorf("partition id %.40q is read into nil: %w", text, ErrInvalidArgument)
+	}
 	var read PartitionID
 	if n, err := hex.Decode(read[:], text[:min(len(text), 2*len(read))]); err != nil || n != len(read) || len(text) != 2*len(read) {
 		return fmt.Errorf("partition id %.40q: want 32 hex digits: %w", text, ErrInvalidArgument)

@@ -93,7 +93,7 @@ type PartitionInfo struct {
 
 // HasEnded reports whether State is one of the ends.
 func (i *PartitionInfo) HasEnded() bool {
-	return slices.Contains(partitionStates[PartitionConsumed:], i.State)
+	return i != nil && slices.Contains(partitionStates[PartitionConsumed:], i.State)
 }
 
 // SubpartitionInfo is what operators see of a subpartition.

@@ -73,6 +73,9 @@ type PartitionSpec struct {
 // Label names the partition in errors and logs: its name, if it has one, and its
 // id. A name is quoted, so whatever bytes it has are fit for a terminal.
 func (s *PartitionSpec) Label() string {
+	if s == nil {
+		return PartitionID{}.String()
+	}
 	if s.Name == "" {
 		return s.ID.String()
 	}

@@ -27,7 +27,10 @@ type reservation struct {
 // EmitRecord does. The slice may be written until Commit or Abort; after Close nobody
 // sees what is written.
 func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]byte, error) {
-	if subpartition < 0 || subpartition >= len(p.subpartitions) || n < 0 {
+	if subpartition < 0 || subpartition >= p.NumSubpartitions() || n < 0 {
+		if err := p.check(); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("partition %s: reserve %d bytes in subpartition %d of %d: %w",
 			p.label(), n, subpartition, len(p.subpartitions), ErrInvalidArgument)
 	}
@@ -65,6 +68,9 @@ func (p *ResultPartition) checkNotReserved() error {
 // Commit sends the reserved record. Without one it is ErrInvalidArgument. If the
 // partition has ended meanwhile, the record is dropped and the error is why.
 func (p *ResultPartition) Commit() error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if p.closed.Load() {
 		return fmt.Errorf("partition %s: %w", p.label(), ErrClosed)
 	}
@@ -87,6 +93,9 @@ func (p *ResultPartition) Commit() error {
 
 // Abort drops the reserved record, if there is one. Its bytes are used again.
 func (p *ResultPartition) Abort() {
+	if p == nil {
+		return
+	}
 	if r := p.reserved; r.sub != nil {
 		p.reserved = reservation{}
 		r.builder.Leave()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuffled/internal/absent"
 	"shuffled/memseg"
 	"shuffled/pool"
 )
@@ -36,7 +37,8 @@ type Lifecycle interface {
 // writer that is blocked, cancel its context, or Fail, Release or Close the partition.
 // After Close every call returns ErrClosed, and what is written to memory that Reserve
 // has returned goes nowhere: it stays this process's alone, for as long as the
-// partition can be reached.
+// partition can be reached. Of a partition that was not created, a nil or zero one, every
+// call is ErrInvalidArgument, and it has no subpartitions and no counts.
 //
 // A fault of the mapping in a call ends the partition with memseg.ErrFault, but for
 // bytes that are written into a buffer that has room, by OpenBuffer or Reserve and in
@@ -92,10 +94,14 @@ type ResultPartition struct {
 
 // NewResultPartition returns the producer's end of a partition in region, whose
 // layout was checked against it. doorbell is the partition's, with a bit for
-// each subpartition. The pool's segments are those of the layout.
+// each subpartition. The pool's segments are those of the layout. None of them may be
+// nil.
 func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.PartitionLayout, doorbell *memseg.Region,
 	segments *pool.LocalBufferPool, lifecycle Lifecycle,
 ) (*ResultPartition, error) {
+	if region == nil || doorbell == nil || segments == nil || absent.Is(lifecycle) {
+		return nil, fmt.Errorf("partition %s: its region, doorbell, pool or lifecycle is nil: %w", spec.Label(), ErrInvalidArgument)
+	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
 	if err != nil {
 		return nil, fmt.Errorf("partition %s: %w", spec.Label(), err)
@@ -118,17 +124,48 @@ func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.Part
 	return p, nil
 }
 
+// errNoPartition is about a partition that is nil or zero.
+var errNoPartition = fmt.Errorf("the ResultPartition was not created, client.CreatePartition returns one: %w", ErrInvalidArgument)
+
+// check refuses a partition that was not created.
+func (p *ResultPartition) check() error {
+	if p == nil || p.bell == nil {
+		return errNoPartition
+	}
+	return nil
+}
+
 // Spec returns what the partition was created from.
-func (p *ResultPartition) Spec() PartitionSpec { return p.spec }
+func (p *ResultPartition) Spec() PartitionSpec {
+	if p == nil {
+		return PartitionSpec{}
+	}
+	return p.spec
+}
 
 // ID returns the partition's id.
-func (p *ResultPartition) ID() PartitionID { return p.spec.ID }
+func (p *ResultPartition) ID() PartitionID {
+	if p == nil {
+		return PartitionID{}
+	}
+	return p.spec.ID
+}
 
 // NumSubpartitions returns the number of subpartitions.
-func (p *ResultPartition) NumSubpartitions() int { return len(p.subpartitions) }
+func (p *ResultPartition) NumSubpartitions() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.subpartitions)
+}
 
-// Subpartition returns the i-th subpartition.
-func (p *ResultPartition) Subpartition(i int) *ResultSubpartition { return p.subpartitions[i] }
+// Subpartition returns the i-th subpartition, or nil if there is none.
+func (p *ResultPartition) Subpartition(i int) *ResultSubpartition {
+	if i < 0 || i >= p.NumSubpartitions() {
+		return nil
+	}
+	return p.subpartitions[i]
+}
 
 // BytesOut and BuffersOut count finished buffers times their receivers, events
 // excluded, as Flink's numBytesOut and numBuffersOut do.
@@ -144,6 +181,9 @@ func (p *ResultPartition) BuffersOut() int64 {
 }
 
 func (p *ResultPartition) out() (bytes, buffers int64) {
+	if p.check() != nil {
+		return 0, 0
+	}
 	for _, s := range p.subpartitions {
 		more, moreBuffers := s.out()
 		bytes += more
@@ -154,7 +194,12 @@ func (p *ResultPartition) out() (bytes, buffers int64) {
 
 // BackPressured returns how long the writer was blocked for want of segments, up to
 // now if it is.
-func (p *ResultPartition) BackPressured() time.Duration { return p.backPressured.Total() }
+func (p *ResultPartition) BackPressured() time.Duration {
+	if p.check() != nil {
+		return 0
+	}
+	return p.backPressured.Total()
+}
 
 // SetCounters publishes the writer's counters for operators to see: records
 // emitted and time spent idle.
@@ -174,6 +219,9 @@ func (p *ResultPartition) SetCounters(records int64, idle time.Duration) {
 
 // enter keeps the region mapped until leave.
 func (p *ResultPartition) enter() error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	p.useMu.RLock()
 	if p.closed.Load() {
 		p.useMu.RUnlock()
@@ -186,7 +234,7 @@ func (p *ResultPartition) leave() { p.useMu.RUnlock() }
 
 // HasEnded reports whether nothing can be written any more, though the end of the
 // partition is not published: it has failed, or was released, closed or ended by its host.
-func (p *ResultPartition) HasEnded() bool { return p.ended.Load() != nil }
+func (p *ResultPartition) HasEnded() bool { return p != nil && p.ended.Load() != nil }
 
 // checkWritable returns why nothing can be written any more.
 func (p *ResultPartition) checkWritable() error {

@@ -285,6 +285,9 @@ func (s *ResultSubpartition) out() (bytes, buffers int64) {
 // QueuedBuffers returns how many elements the consumer has not released, as of
 // the last look of the producer.
 func (s *ResultSubpartition) QueuedBuffers() int {
+	if s == nil || s.queue == nil {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue.Unreleased()

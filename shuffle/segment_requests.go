@@ -14,6 +14,9 @@ import (
 // IsAvailable reports whether a buffer can be started without waiting. It takes
 // back what consumers have released if that may make the difference.
 func (p *ResultPartition) IsAvailable() bool {
+	if p.check() != nil {
+		return false
+	}
 	if p.pool.Available() && !p.someAtQuota() {
 		return true
 	}
@@ -219,6 +222,12 @@ func (p *ResultPartition) PoolResized(size int, granted []int) error {
 // go on; but a wait for segments that finds none for a while returns err, since
 // a consumer may have died unnoticed.
 func (p *ResultPartition) SetDaemonLost(err error) {
+	if p.check() != nil {
+		return
+	}
+	if err == nil {
+		err = fmt.Errorf("partition %s: %w", p.label(), ErrDaemonLost)
+	}
 	p.daemonLost.CompareAndSwap(nil, &err)
 	p.wake()
 }

@@ -90,12 +90,15 @@ type priorityRecycler struct{ view *SubpartitionView }
 // partition's, mapped for reading at least; doorbell is the partition's; words
 // are those of the gate's channel. It takes over the caller's reference of
 // region. closed is called once when the last buffer of a closed view is
-// released; it may be nil.
+// released; it may be nil. The regions and the words may not.
 func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbell *memseg.Region, subpartition int,
 	words memseg.ChannelWords, closed func(),
 ) (*SubpartitionView, error) {
 	if subpartition < 0 || subpartition >= l.Subpartitions {
 		return nil, fmt.Errorf("subpartition %d of %d: %w", subpartition, l.Subpartitions, ErrInvalidArgument)
+	}
+	if region == nil || doorbell == nil || words.Released == nil || words.PriorityReleased == nil || words.Want == nil {
+		return nil, fmt.Errorf("open subpartition %d: its region, doorbell or channel is nil: %w", subpartition, ErrInvalidArgument)
 	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 // ClaimWriter makes the caller the one writer of the partition, for as long as it
 // exists. Another one, or one that comes later, gets ErrConcurrentUse.
 func (p *ResultPartition) ClaimWriter() error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if p.closing.Load() {
 		return p.closedError()
 	}
@@ -25,6 +28,9 @@ func (p *ResultPartition) ClaimWriter() error {
 // until endWrite. A second one at the same time is ErrConcurrentUse, before it has
 // touched anything, also if it is the first one that is filling a buffer.
 func (p *ResultPartition) beginWrite() error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	if !p.writing.TryLock() {
 		if p.closing.Load() {
 			return p.closedError()

@@ -42,6 +42,9 @@ type rebalance[T any] struct{ next, n int }
 func Rebalance[T any]() ChannelSelector[T] { return &rebalance[T]{} }
 
 func (r *rebalance[T]) Setup(n int) error {
+	if n < 1 {
+		return fmt.Errorf("rebalance selector for %d subpartitions, want at least 1: %w", n, shuffle.ErrInvalidArgument)
+	}
 	r.n, r.next = n, rand.IntN(n)
 	return nil
 }

@@ -10,9 +10,10 @@ const MaxKeyGroups = 32768
 
 // KeyGroup returns the key group, 0 to maxParallelism-1, of a key's hash: the
 // Murmur3 hash of its four bytes, made positive, modulo maxParallelism. It is
-// Flink's assignment, so jobs agree on it.
+// Flink's assignment, so jobs agree on it. Here and below, a number of key groups or
+// subpartitions below 1 counts as 1.
 func KeyGroup(hash uint32, maxParallelism int) int {
-	return int(murmur(hash)) % maxParallelism
+	return int(murmur(hash)) % max(maxParallelism, 1)
 }
 
 func murmur(hash uint32) int32 {
@@ -33,11 +34,12 @@ func murmur(hash uint32) int32 {
 
 // OperatorIndex returns which of so many subpartitions a key group belongs to.
 func OperatorIndex(maxParallelism, subpartitions, keyGroup int) int {
-	return keyGroup * subpartitions / maxParallelism
+	return keyGroup * max(subpartitions, 1) / max(maxParallelism, 1)
 }
 
 // KeyGroupRange returns the first and last key group of a subpartition.
 func KeyGroupRange(maxParallelism, subpartitions, index int) (first, last int) {
+	maxParallelism, subpartitions = max(maxParallelism, 1), max(subpartitions, 1)
 	first = (index*maxParallelism + subpartitions - 1) / subpartitions
 	last = ((index+1)*maxParallelism - 1) / subpartitions
 	return first, last

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"shuffled/internal/absent"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -96,9 +96,9 @@ func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector Cha
 	switch {
 	case p == nil || p.NumSubpartitions() == 0:
 		return nil, fmt.Errorf("the partition of the writer was not created: %w", shuffle.ErrInvalidArgument)
-	case isNil(codec):
+	case absent.Is(codec):
 		return nil, fmt.Errorf("the codec of the writer is nil: %w", shuffle.ErrInvalidArgument)
-	case isNil(selector):
+	case absent.Is(selector):
 		return nil, fmt.Errorf("the selector of the writer is nil: %w", shuffle.ErrInvalidArgument)
 	case o.timeout < 0 && o.timeout != FlushNever:
 		return nil, fmt.Errorf("buffer timeout is %v, want -1 (never), 0 (always) or at least %v: %w", o.timeout, MinBufferTimeout, shuffle.ErrInvalidArgument)
@@ -127,16 +127,15 @@ func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector Cha
 	return w, nil
 }
 
-// isNil reports whether v is nil, or a pointer or function that is.
-func isNil(v any) bool {
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func:
-		return r.IsNil()
-	default:
-		return false
+// errNoWriter is about a writer that is nil or zero.
+var errNoWriter = fmt.Errorf("the RecordWriter was not made, writer.New returns one: %w", shuffle.ErrInvalidArgument)
+
+// check refuses a writer that was not made.
+func (w *RecordWriter[T]) check() error {
+	if w == nil || w.partition == nil {
+		return errNoWriter
 	}
+	return nil
 }
 
 // Emit writes a record to the subpartition that the selector chooses, or to all
@@ -161,6 +160,9 @@ func isNil(v any) bool {
 // is started or an old one ended, but kills the process where a record is put into
 // an open buffer, unless the goroutine has set debug.SetPanicOnFault.
 func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error {
+	if w == nil {
+		return errNoWriter
+	}
 	channel := 0
 	if w.selector != nil {
 		if channel = w.selector.Select(rec); channel == AllChannels {
@@ -173,6 +175,9 @@ func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error {
 // EmitTo is Emit to a given subpartition. One that does not exist is
 // shuffle.ErrInvalidArgument.
 func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) error {
+	if w == nil {
+		return errNoWriter
+	}
 	if uint(subpartition) >= uint(len(w.builders)) {
 		return w.noSubpartition(subpartition)
 	}
@@ -258,6 +263,9 @@ func (w *RecordWriter[T]) startRecord(ctx context.Context, here memseg.Place, si
 }
 
 func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	return fmt.Errorf("partition %s: subpartition %d of %d: %w", w.label(), subpartition, len(w.builders), shuffle.ErrInvalidArgument)
 }
 
@@ -300,6 +308,9 @@ func (w *RecordWriter[T]) checkSize(size int) error {
 // startLong begins a record on the long way, of which there is one at a time: it
 // uses the writer's own memory.
 func (w *RecordWriter[T]) startLong() error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	if !w.long.TryLock() {
 		return fmt.Errorf("partition %s: another goroutine is emitting: %w", w.label(), shuffle.ErrConcurrentUse)
 	}
@@ -387,11 +398,17 @@ func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
 // emitted so far, or before everything that is queued if it has priority. It waits
 // until there is room for it in all of them: an error means that none gets it.
 func (w *RecordWriter[T]) BroadcastEvent(ctx context.Context, e shuffle.Event) error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	return w.told(w.partition.BroadcastEvent(ctx, e))
 }
 
 // Flush wakes the consumers for all records emitted so far.
 func (w *RecordWriter[T]) Flush() error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	if err := w.partition.FlushAll(); err != nil {
 		return err
 	}
@@ -410,6 +427,9 @@ func (w *RecordWriter[T]) Flush() error {
 // that it is not sent: Fail and Finish still work. See
 // shuffle.ResultPartition.Finish.
 func (w *RecordWriter[T]) Finish(ctx context.Context) error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	w.published.StoreRelease(uint64(w.records))
 	w.partition.SetCounters(w.records, w.Idle())
 	err := w.partition.Finish(ctx)
@@ -422,6 +442,9 @@ func (w *RecordWriter[T]) Finish(ctx context.Context) error {
 // Fail ends the partition with a cause that its consumers see, after the records
 // emitted so far, and stops the output flusher. See shuffle.ResultPartition.Fail.
 func (w *RecordWriter[T]) Fail(ctx context.Context, cause error) error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	err := w.partition.Fail(ctx, cause)
 	w.stopFlusher()
 	return w.told(err)
@@ -436,6 +459,9 @@ func (w *RecordWriter[T]) Fail(ctx context.Context, cause error) error {
 // unfinished, the stream has no end, and finished, nobody was emitting. The next one
 // returns shuffle.ErrClosed.
 func (w *RecordWriter[T]) Close() error {
+	if err := w.check(); err != nil {
+		return err
+	}
 	w.stopFlusher()
 	return w.partition.Close()
 }
@@ -460,6 +486,9 @@ type Counters struct {
 
 // Counters returns the writer's counters.
 func (w *RecordWriter[T]) Counters() Counters {
+	if w.check() != nil {
+		return Counters{}
+	}
 	return Counters{
 		Records: int64(w.published.Load()), Bytes: w.partition.BytesOut(), Buffers: w.partition.BuffersOut(),
 		BackPressured: w.partition.BackPressured(), Idle: w.Idle(),
@@ -467,12 +496,23 @@ func (w *RecordWriter[T]) Counters() Counters {
 }
 
 // Idle returns the time that the writer's user reported with AddIdle.
-func (w *RecordWriter[T]) Idle() time.Duration { return time.Duration(w.idleNs.Load()) }
+func (w *RecordWriter[T]) Idle() time.Duration {
+	if w.check() != nil {
+		return 0
+	}
+	return time.Duration(w.idleNs.Load())
+}
 
 // AddIdle counts time in which the writer's user had nothing to emit. Only the
 // user can tell it from work.
-func (w *RecordWriter[T]) AddIdle(d time.Duration) { w.idleNs.Add(int64(d)) }
+func (w *RecordWriter[T]) AddIdle(d time.Duration) {
+	if w.check() == nil {
+		w.idleNs.Add(int64(d))
+	}
+}
 
 // IsAvailable reports whether a record can be emitted without waiting for a
 // segment, unless it needs several.
-func (w *RecordWriter[T]) IsAvailable() bool { return w.partition.IsAvailable() }
+func (w *RecordWriter[T]) IsAvailable() bool {
+	return w.check() == nil && w.partition.IsAvailable()
+}

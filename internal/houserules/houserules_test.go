@@ -124,9 +124,10 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		"client":              {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb"},
 		"internal/sentinel":   {},
 		"internal/ctxerr":     {},
+		"internal/absent":     {},
 		"internal/standstill": {},
 	}
-	everywhere := []string{"internal/sentinel", "internal/ctxerr"}
+	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent"}
 	for _, f := range sources(t) {
 		arrows, ok := allowed[f.folder()]
 		if !ok || f.isTest() {

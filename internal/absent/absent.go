@@ -1,0 +1,17 @@
+// Package absent tells arguments that were not given from those that were.
+package absent
+
+import "reflect"
+
+// Is reports whether v is nil, or an interface around a pointer, function, map,
+// channel or slice that is.
+func Is(v any) bool {
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice:
+		return r.IsNil()
+	default:
+		return false
+	}
+}
