@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -335,4 +336,24 @@ func TestACreationThatWasGivenUpCanBeRepeated(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	create(t, c, s)
+}
+
+func TestTextsOfOthersReachAConsumerEscaped(t *testing.T) {
+	d := startDaemon(t, testConfig())
+	producer, consumer := d.dial(t), d.dial(t)
+	s := spec(1)
+	s.Name = "na\x1b[2Jme"
+	p, err := producer.CreatePartition(testContext(t), s)
+	require.NoError(t, err)
+	gate, err := consumer.OpenGate(testContext(t), gateOf(s.ID, 0))
+	require.NoError(t, err)
+	require.NoError(t, p.Fail(testContext(t), errors.New("boom\x1b]0;title\a\nall is well \xff\u202e"+strings.Repeat("x", 1<<20))))
+	_, err = gate.Next(testContext(t))
+	require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
+	require.ErrorContains(t, err, `"na\x1b[2Jme"`)
+	require.ErrorContains(t, err, `boom\x1b]0;title\a\nall is well `)
+	require.NotRegexp(t, `[^\pL\pM\pN\pP\pS\p{Zs}]`, err.Error())
+	require.Less(t, len(err.Error()), 5000)
+	require.NoError(t, gate.Close())
+	require.NoError(t, p.Close())
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
 
 	"shuffled/internal/ctxerr"
+	"shuffled/internal/foreigntext"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
@@ -314,7 +314,7 @@ func (r *remotePartition) FinishPartition(ctx context.Context) error {
 // FailPartition implements shuffle.Lifecycle. It is sent also when ctx has ended: to
 // stop by one's context and then say so is usual.
 func (r *remotePartition) FailPartition(ctx context.Context, cause string) error {
-	cause = strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
+	cause = foreigntext.Cut(cause, maxCause)
 	return r.requestAnyway(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FailPartition{
 		FailPartition: &controlpb.FailPartition{Epoch: r.epoch, Cause: cause},
 	}})

@@ -3,9 +3,8 @@ package ipc
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
+	"shuffled/internal/foreigntext"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -56,14 +55,15 @@ var errorCodes = []struct {
 type RemoteError struct {
 	// Code is the number on the socket, 0 for an error of no sentinel.
 	Code uint32
-	// Message is the peer's own text, the sentinel's included.
+	// Message is the peer's own text, the sentinel's included. It may hold anything.
 	Message string
 
 	sentinel error
 	attempt  *shuffle.AttemptError // around sentinel, or nil
 }
 
-// Error returns the peer's message, and the code if this build does not know it.
+// Error returns the peer's message, what is not graphic in it escaped, and the code if
+// this build does not know it.
 func (e *RemoteError) Error() string {
 	switch {
 	case e.Code != 0 && e.sentinel == nil:
@@ -87,7 +87,7 @@ func (e *RemoteError) text(empty string) string {
 	if e.Message == "" {
 		return empty
 	}
-	return e.Message
+	return foreigntext.Graphic(e.Message)
 }
 
 // EncodeError writes an error for the socket: the code of the sentinel that
@@ -97,7 +97,7 @@ func EncodeError(err error) *controlpb.Error {
 	if err == nil {
 		return nil
 	}
-	encoded := &controlpb.Error{Message: cutMessage(err.Error())}
+	encoded := &controlpb.Error{Message: foreigntext.Cut(err.Error(), maxErrorMessage)}
 	for _, row := range errorCodes {
 		if errors.Is(err, row.sentinel) {
 			encoded.Code = row.code
@@ -129,19 +129,4 @@ func DecodeError(encoded *controlpb.Error) error {
 		copy(decoded.attempt.Partition[:], a.GetPartitionId())
 	}
 	return decoded
-}
-
-// cutMessage makes a text valid UTF-8, without which the message that holds it
-// could not be sent, and cuts it between two runes.
-func cutMessage(text string) string {
-	const mark = "…"
-	text = strings.ToValidUTF8(text, string(utf8.RuneError))
-	if len(text) <= maxErrorMessage {
-		return text
-	}
-	end := maxErrorMessage - len(mark)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + mark
 }

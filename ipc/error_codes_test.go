@@ -197,3 +197,9 @@ func TestErrorMessageThatIsNotUTF8CanBeSent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "open /tmp/\uFFFD: permission denied", encoded.GetMessage())
 }
+
+func TestTextOfAPeerIsShownEscaped(t *testing.T) {
+	err := DecodeError(&controlpb.Error{Code: 4, Message: "partition failed: boom\x1b[2J\nüber\u009b"})
+	require.EqualError(t, err, `partition failed: boom\x1b[2J\nüber\u009b`)
+	require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
+}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"shuffled/internal/foreigntext"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
 	"shuffled/shuffle"
@@ -135,7 +136,7 @@ func (r *hostedRegion) consumerAttached(channel *hostedChannel, request *shuffle
 // ConsumerDetached implements shuffle.PartitionHost.
 func (r *hostedRegion) ConsumerDetached(subpartition int, consumed bool, reason string) {
 	r.notifyProducer(&controlpb.ServerMessage{Body: &controlpb.ServerMessage_ConsumerDetached{ConsumerDetached: &controlpb.ConsumerDetached{
-		Epoch: r.layout.Epoch, Subpartition: uint32(subpartition), Consumed: consumed, Reason: cutMessage(reason),
+		Epoch: r.layout.Epoch, Subpartition: uint32(subpartition), Consumed: consumed, Reason: foreigntext.Cut(reason, maxErrorMessage),
 	}}})
 }
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strings"
 	"time"
 
+	"shuffled/internal/foreigntext"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -49,9 +49,7 @@ func (s *session) listPartitions(after shuffle.PartitionKey, size int) *controlp
 		row := &rows[i]
 		row.Host.(*hostedRegion).fillIn(&row.PartitionInfo)
 		m := encodePartitionInfo(&row.PartitionInfo)
-		if text := m.Failure; len(text) > maxFailureInLists {
-			m.Failure = strings.ToValidUTF8(text[:maxFailureInLists], "")
-		}
+		m.Failure = foreigntext.Cut(m.Failure, maxFailureInLists)
 		list.Partitions = append(list.Partitions, m)
 	}
 	return list
@@ -88,7 +86,7 @@ func encodePartitionInfo(i *shuffle.PartitionInfo) *controlpb.PartitionInfo {
 		Subpartitions: uint32(i.Subpartitions), PoolRequired: uint32(i.PoolRequired), PoolMax: uint32(i.PoolMax),
 		PoolSize: uint32(i.PoolSize), SegmentsHeld: uint32(i.SegmentsHeld), BytesOut: i.BytesOut, BuffersOut: i.BuffersOut,
 		BackPressuredNs: uint64(i.BackPressured), ProducerPid: uint32(i.Producer.PID), ProducerUid: i.Producer.UID,
-		ProducerGid: i.Producer.GID, ProducerAttached: i.ProducerAttached, Failure: cutMessage(i.Failure),
+		ProducerGid: i.Producer.GID, ProducerAttached: i.ProducerAttached, Failure: foreigntext.Cut(i.Failure, maxErrorMessage),
 		CreatedUnixNano: i.Created.UnixNano(), Records: i.Records, WakeUps: i.WakeUps, HeldBytes: uint64(i.HeldBytes),
 	}
 	if i.Readers > 0 {

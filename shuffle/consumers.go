@@ -2,6 +2,8 @@ package shuffle
 
 import (
 	"fmt"
+
+	"shuffled/internal/foreigntext"
 )
 
 // AttachConsumer connects the consumer of a subpartition and wakes it.
@@ -39,7 +41,7 @@ func (p *ResultPartition) DetachConsumer(subpartition int, consumed bool, reason
 		p.bell.Wake()
 		return
 	}
-	p.consumerLost(s, fmt.Errorf("subpartition %d: %s", subpartition, reason))
+	p.consumerLost(s, fmt.Errorf("subpartition %d: %s", subpartition, foreigntext.Graphic(reason)))
 }
 
 func (p *ResultPartition) consumerLost(s *ResultSubpartition, cause error) {

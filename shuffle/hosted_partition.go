@@ -3,9 +3,9 @@ package shuffle
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"shuffled/internal/foreigntext"
 )
 
 // A PartitionHost has the memory of a hosted partition and knows its producer.
@@ -225,12 +225,13 @@ func (p *HostedPartition) untouched() bool {
 // manager's lock is held.
 func (p *HostedPartition) end(state PartitionState, cause string) {
 	m := p.manager
+	cause = foreigntext.Graphic(cause)
 	err := endError(&p.spec, state, cause)
 	if p.state == PartitionCreated && state == PartitionReleased {
 		p.traceless = true
 	}
 	p.state, p.endedAt = state, m.config.Now()
-	cause = cutCause(cause)
+	cause = foreigntext.Cut(cause, maxCause)
 	p.failure = endError(&p.spec, state, cause)
 	m.deadlines.remove(p.expiry)
 	if m.partitions[p.key()] == p {
@@ -265,19 +266,6 @@ func endError(spec *PartitionSpec, state PartitionState, cause string) error {
 		Partition: spec.ID, Attempt: spec.Attempt, Next: nextAttempt(spec.Attempt),
 		Err: fmt.Errorf("partition %s, attempt %d: %w: %s", spec.Label(), spec.Attempt, endErrors[state], cause),
 	}
-}
-
-// cutCause cuts a text to what is remembered of it.
-func cutCause(cause string) string {
-	const mark = "…"
-	if len(cause) <= maxCause {
-		return cause
-	}
-	end := maxCause - len(mark)
-	for end > 0 && !utf8.RuneStart(cause[end]) {
-		end--
-	}
-	return strings.Clone(cause[:end]) + mark
 }
 
 // endIfConsumed releases the partition once it has no users.

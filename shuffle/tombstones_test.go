@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -106,15 +105,4 @@ func TestNobodyMakesTheDaemonForgetThePartitionsOfAnother(t *testing.T) {
 	require.ErrorContains(t, oldest.err(), "the daemon has forgotten why")
 	require.True(t, oldest.allows(Principal{UID: 2}, ""))
 	require.False(t, oldest.allows(Principal{UID: 3}, ""))
-}
-
-func TestWhatIsKeptOfACauseIsCutBetweenTwoRunes(t *testing.T) {
-	require.Equal(t, "short", cutCause("short"))
-	for i := range 4 {
-		cut := cutCause(strings.Repeat("x", i) + strings.Repeat("ü€", 100))
-		require.True(t, utf8.ValidString(cut))
-		require.LessOrEqual(t, len(cut), maxCause)
-		require.Greater(t, len(cut), maxCause-8)
-		require.True(t, strings.HasSuffix(cut, "…"))
-	}
 }

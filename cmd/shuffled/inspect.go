@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuffled/client"
+	"shuffled/internal/foreigntext"
 	"shuffled/shuffle"
 )
 
@@ -32,7 +33,7 @@ func writePartition(w io.Writer, p *shuffle.PartitionInfo) error {
 	field("type", "%s", p.Type)
 	field("state", "%s", p.State)
 	if p.Failure != "" {
-		field("failure", "%s", displayText(p.Failure))
+		field("failure", "%s", foreigntext.Graphic(p.Failure))
 	}
 	if !p.Ended.IsZero() {
 		field("ended", "%s", p.Ended.UTC().Format(time.RFC3339))

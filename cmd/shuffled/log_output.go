@@ -24,7 +24,18 @@ func newLogger(queue *logQueue, format, level string) *slog.Logger {
 func newLogHandler(w io.Writer, format string, level slog.Level) slog.Handler {
 	options := &slog.HandlerOptions{Level: level}
 	if format == "json" {
-		return slog.NewJSONHandler(w, options)
+		return slog.NewJSONHandler(graphicJSON{w}, options)
 	}
 	return slog.NewTextHandler(w, options)
+}
+
+// graphicJSON makes lines of JSON fit for a terminal too: handlers escape control
+// characters of ASCII only, and lines hold what users chose.
+type graphicJSON struct{ w io.Writer }
+
+func (g graphicJSON) Write(line []byte) (int, error) {
+	if _, err := g.w.Write(escapeJSON(line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }

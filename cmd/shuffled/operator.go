@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/client"
+	"shuffled/internal/foreigntext"
 )
 
 // OperatorOptions are what the commands that ask a running daemon take.
@@ -69,6 +70,12 @@ func writeJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
+	_, err = w.Write(append(escapeJSON(encoded), '\n'))
+	return err
+}
+
+// escapeJSON escapes what is not graphic, in the way of JSON.
+func escapeJSON(encoded []byte) []byte {
 	var text bytes.Buffer
 	for _, r := range string(encoded) { // beyond ASCII, all of it lies in strings
 		if r == '\n' || strconv.IsGraphic(r) {
@@ -79,9 +86,7 @@ func writeJSON(w io.Writer, v any) error {
 			fmt.Fprintf(&text, `\u%04x`, unit)
 		}
 	}
-	text.WriteByte('\n')
-	_, err = w.Write(text.Bytes())
-	return err
+	return text.Bytes()
 }
 
 // displayName makes a name that some user chose fit for a terminal: one that is
@@ -106,31 +111,13 @@ func pidText(pid int32) string {
 	return strconv.Itoa(int(pid))
 }
 
-// displayText makes a text that a user chose fit for a line of a terminal.
-func displayText(text string) string {
-	for _, r := range text {
-		if !strconv.IsGraphic(r) {
-			return strconv.QuoteToGraphic(text)
-		}
-	}
-	return text
-}
-
 // displayError makes the text of an error fit for a terminal: it may hold what some
 // user chose, such as the cause of a failure. Lines stay lines, but cannot be taken
 // for the program's own.
 func displayError(err error) string {
-	var text strings.Builder
-	for _, r := range err.Error() {
-		switch {
-		case r == '\n':
-			text.WriteString("\n  ")
-		case strconv.IsGraphic(r):
-			text.WriteRune(r)
-		default:
-			quoted := strconv.QuoteToGraphic(string(r))
-			text.WriteString(quoted[1 : len(quoted)-1])
-		}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = foreigntext.Graphic(line)
 	}
-	return text.String()
+	return strings.Join(lines, "\n  ")
 }

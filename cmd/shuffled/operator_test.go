@@ -238,6 +238,4 @@ func TestNamesAreFitForATerminal(t *testing.T) {
 	} {
 		require.Equal(t, row.want, displayName(row.name))
 	}
-	require.Equal(t, "plain text, with spaces", displayText("plain text, with spaces"))
-	require.Equal(t, `"line\nbreak"`, displayText("line\nbreak"))
 }
