@@ -195,6 +195,9 @@ func (c *Conn) send(msg proto.Message, deadline time.Time, fds []int) error {
 
 // sendEncoded sends a packet of encodeMessage, with no deadline: Close ends it.
 func (c *Conn) sendEncoded(packet []byte, fds []int) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	if err := c.acquireSend(time.Time{}); err != nil {
 		return err
 	}
@@ -338,6 +341,9 @@ func (c *Conn) stopReceive() { _ = c.socket.SetReadDeadline(time.Unix(1, 0)) }
 // waitForRoom waits until the socket takes a packet of any size but the largest.
 // Close ends it.
 func (c *Conn) waitForRoom() error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	err := c.raw.Write(func(fd uintptr) bool {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 		n, err := unix.Poll(poll, 0)

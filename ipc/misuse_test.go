@@ -18,12 +18,8 @@ func TestNothingIsRefusedByName(t *testing.T) {
 			"EncodeSegments": EncodeSegments, "LimitNames": LimitNames, "Negotiate": Negotiate, "NewConn": NewConn,
 			"NewServer": NewServer, "RejectReasons": RejectReasons,
 		},
-		Left: map[string]string{
-			"NewConnFD": "takes descriptor 0 over", "Pair": "takes nothing and makes two connections",
-			"Outbox":          "is inside of clients and servers, made by its constructor only",
-			"NewOutbox":       "starts a goroutine; its Conn is checked when it sends",
-			"FieldError(nil)": "is no error", "RemoteError(nil)": "is no error",
-		},
+		Left:   map[string]string{"FieldError(nil)": "is no error", "RemoteError(nil)": "is no error"},
+		Rest:   "it takes descriptors over or starts goroutines; an Outbox is inside of clients and servers",
 		Fine:   []string{"FDs.Expect", "FieldError.Unwrap", "RemoteError.Unwrap", "DecodeSegments", "DecodeError"},
 		Errors: []error{shuffle.ErrInvalidArgument, shuffle.ErrClosed, shuffle.ErrProtocol},
 	})
