@@ -1,12 +1,9 @@
 package ipc
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"maps"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -235,9 +232,6 @@ func (s *Server) Snapshot() Snapshot {
 		snapshot.HugePageBytes += huge
 		snapshot.Partitions = append(snapshot.Partitions, row.PartitionInfo)
 	}
-	slices.SortFunc(snapshot.Partitions, func(a, b shuffle.PartitionInfo) int {
-		return cmp.Or(bytes.Compare(a.ID[:], b.ID[:]), cmp.Compare(a.Attempt, b.Attempt))
-	})
 	s.mu.Lock()
 	for _, g := range s.gates {
 		wakeUps, idle, _ := g.readStats() // a gate that cannot be read counts nothing

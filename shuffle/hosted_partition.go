@@ -53,6 +53,7 @@ type HostedPartition struct {
 	producer Principal
 	host     PartitionHost
 	created  time.Time
+	serial   uint64 // counts registrations
 	// holdWhileMapped keeps the memory as long as the producer maps it.
 	holdWhileMapped bool
 
@@ -322,7 +323,7 @@ func (p *HostedPartition) dropIfUnused() {
 func (p *HostedPartition) drop(readerMaps bool) {
 	p.dropped = true
 	m := p.manager
-	delete(m.all, p)
+	m.all.remove(p)
 	others := m.byID[p.spec.ID]
 	i := slices.Index(others, p)
 	if others = slices.Delete(others, i, i+1); len(others) > 0 {
@@ -330,7 +331,7 @@ func (p *HostedPartition) drop(readerMaps bool) {
 	} else {
 		delete(m.byID, p.spec.ID)
 	}
-	if len(m.all) == 0 {
+	if m.all.n == 0 {
 		close(m.empty)
 	}
 	m.tell(func() { p.host.Drop(readerMaps) })

@@ -1,7 +1,6 @@
 package shuffle
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,66 +13,56 @@ type HostedInfo struct {
 }
 
 // Rows returns a row for each partition that exists or whose memory is still
-// held, in no order. The host fills in what it knows.
-func (m *ResultPartitionManager) Rows() []HostedInfo {
-	m.mu.Lock()
-	defer m.unlock()
-	rows := make([]HostedInfo, 0, len(m.all))
-	for p := range m.all {
+// held, in the order of their ids. The host fills in what it knows. What comes or goes
+// meanwhile may be among them.
+func (m *ResultPartitionManager) Rows() (rows []HostedInfo) {
+	m.walk(place{}, func(p *HostedPartition) bool {
 		rows = append(rows, HostedInfo{p.info(0), p.host})
-	}
+		return true
+	})
 	return rows
 }
 
 // Page returns up to limit rows after a key, in order, and whether there are more:
-// of the partitions that somebody may read, and of their newest attempts.
+// of the partitions that somebody may read, and of their newest attempts. Others have
+// their turn while it looks for them.
 func (m *ResultPartitionManager) Page(after PartitionKey, limit int, who Principal) (rows []HostedInfo, more bool) {
-	m.mu.Lock()
-	defer m.unlock()
-	var lowest pageHeap
-	newest := make(map[PartitionKey]*HostedPartition)
-	for p := range m.all {
+	var last PartitionKey // of rows
+	m.walk(behind(after), func(p *HostedPartition) bool {
 		key := p.key()
-		if key.compare(after) <= 0 || !p.access.allows(key.Owner, who, "") {
-			continue
+		if !p.access.allows(key.Owner, who, "") {
+			return true
 		}
-		if other := newest[key]; other != nil {
-			if p.spec.Attempt > other.spec.Attempt {
-				newest[key] = p
+		row := HostedInfo{p.info(0), p.host}
+		switch {
+		case len(rows) == 0 || key != last:
+			if more = len(rows) == limit; more {
+				return false
 			}
-			continue
+			rows, last = append(rows, row), key
+		case row.Attempt > rows[len(rows)-1].Attempt:
+			rows[len(rows)-1] = row
 		}
-		if len(lowest) == limit && key.compare(lowest[0]) > 0 {
-			more = true
-			continue
-		}
-		newest[key] = p
-		heap.Push(&lowest, key)
-		if len(lowest) > limit {
-			delete(newest, heap.Pop(&lowest).(PartitionKey))
-			more = true
-		}
-	}
-	for _, p := range newest {
-		rows = append(rows, HostedInfo{p.info(0), p.host})
-	}
-	slices.SortFunc(rows, func(a, b HostedInfo) int {
-		return PartitionKey{a.ID, a.Producer.UID}.compare(PartitionKey{b.ID, b.Producer.UID})
+		return true
 	})
 	return rows, more
 }
 
-// A pageHeap has the largest key at its root.
-type pageHeap []PartitionKey
+// walkStep is how many partitions are looked at before others have the lock.
+const walkStep = 512
 
-func (h pageHeap) Len() int           { return len(h) }
-func (h pageHeap) Less(i, j int) bool { return h[i].compare(h[j]) > 0 }
-func (h pageHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *pageHeap) Push(x any)        { *h = append(*h, x.(PartitionKey)) }
-func (h *pageHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+// walk calls f, with the lock held, for the partitions behind a place until it returns
+// false. In between, others have the lock.
+func (m *ResultPartitionManager) walk(after place, f func(p *HostedPartition) bool) {
+	for more := true; more; {
+		after, more = m.step(after, f)
+	}
+}
+
+func (m *ResultPartitionManager) step(after place, f func(p *HostedPartition) bool) (last place, more bool) {
+	m.mu.Lock()
+	defer m.unlock()
+	return m.all.some(after, walkStep, f)
 }
 
 // Row returns the row of the partition with an id, the newest attempt if

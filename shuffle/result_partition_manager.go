@@ -41,8 +41,9 @@ type ResultPartitionManager struct {
 	announcer // guards what follows
 
 	config     ManagerConfig
-	partitions map[PartitionKey]*HostedPartition  // those that have not ended
-	all        map[*HostedPartition]struct{}      // whose memory is not given back
+	partitions map[PartitionKey]*HostedPartition // those that have not ended
+	all        partitionOrder                    // whose memory is not given back
+	registered uint64
 	byID       map[PartitionID][]*HostedPartition // those in all
 	empty      chan struct{}                      // closed while all is empty
 	waiting    map[PartitionKey]*list.List        // of *SubpartitionRequest, first come first
@@ -74,7 +75,7 @@ func NewResultPartitionManager(config ManagerConfig) *ResultPartitionManager {
 		config.Now = time.Now
 	}
 	m := &ResultPartitionManager{
-		config: config, partitions: make(map[PartitionKey]*HostedPartition), all: make(map[*HostedPartition]struct{}),
+		config: config, partitions: make(map[PartitionKey]*HostedPartition),
 		byID:  make(map[PartitionID][]*HostedPartition),
 		empty: make(chan struct{}), waiting: make(map[PartitionKey]*list.List),
 		tombstones: newTombstones(config.Tombstones, config.TombstonesPerUID, config.EpitaphBytes), earlier: make(chan struct{}, 1),
@@ -134,10 +135,12 @@ func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, err
 	}
 	p.spec.Token = "" // access has what is needed of it
 	m.partitions[key] = p
-	if len(m.all) == 0 {
+	if m.all.n == 0 {
 		m.empty = make(chan struct{})
 	}
-	m.all[p] = struct{}{}
+	m.registered++
+	p.serial = m.registered
+	m.all.add(p)
 	m.byID[key.ID] = append(m.byID[key.ID], p)
 	if present != nil {
 		// The newer one is there already, so that those who wait go on waiting.
@@ -330,7 +333,8 @@ func (m *ResultPartitionManager) Close() {
 		return
 	}
 	m.closed = true
-	for p := range m.all {
+	for m.all.n > 0 {
+		p := m.all.blocks[0][0]
 		p.state = PartitionReleased
 		p.failure = fmt.Errorf("partition %s: partition manager %w", p.spec.Label(), ErrClosed)
 		p.drop(true)
