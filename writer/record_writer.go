@@ -184,12 +184,15 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 	open := w.builders[subpartition]
 	if !w.isBytes {
 		size := w.codec.Size(rec)
-		if err := w.checkSize(size); err != nil {
-			return err
+		if size < 0 {
+			return w.checkSize(size)
 		}
 		here := memseg.PlaceOf(&rec) // the codec may have moved the stack
 		dst := open.Enter(here, lengthPrefix+size)
 		if dst == nil {
+			if err := w.checkSize(size); err != nil {
+				return err
+			}
 			var err error
 			if open, dst, err = w.startRecord(ctx, here, lengthPrefix+size, subpartition); err != nil {
 				return w.told(err)
