@@ -22,6 +22,8 @@ import (
 const (
 	childRole      = "SHUFFLED_TEST_ROLE"
 	childPartition = "SHUFFLED_TEST_PARTITION"
+
+	childQuota, childBuffers = 3, 40
 )
 
 // runChild plays a role until it is killed. It writes a line when it has begun.
@@ -60,6 +62,20 @@ func runChild(role string) {
 			if i == 0 {
 				fmt.Println("begun")
 			}
+		}
+	case "producer with a quota":
+		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1, MaxBuffersPerChannel: childQuota})
+		if err != nil {
+			fail(err)
+		}
+		fmt.Println("begun")
+		for i := range childBuffers { // one a buffer
+			if err := p.EmitRecord(ctx, framed(fmt.Sprintf("%04090d", i)), 0); err != nil {
+				fail(err)
+			}
+		}
+		if err := p.Finish(ctx); err != nil {
+			fail(err)
 		}
 	case "consumer":
 		gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})

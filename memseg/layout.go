@@ -12,7 +12,7 @@ import (
 
 // LayoutVersion is the version of the layout that this package writes and the
 // only one that it reads.
-const LayoutVersion = 3
+const LayoutVersion = 4
 
 // Features of a region that a reader must know to read it. None is defined yet:
 // a header with an unknown bit is refused.
@@ -97,6 +97,7 @@ const (
 	queueFlushed         = 16
 	queueBuffers         = 24
 	queueWantReleased    = lineSize
+	queueHeldLimit       = queueWantReleased + 8
 	queuePriority        = 2 * lineSize // a consumer looks at it before each element
 	queueRing            = queueControlSize
 )

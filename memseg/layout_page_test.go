@@ -27,7 +27,7 @@ var pageFields = map[string][]struct {
 	},
 	"queue": {
 		{"published", queuePublished, 8}, {"position", queuePosition, 8}, {"flushed", queueFlushed, 8}, {"buffers", queueBuffers, 8},
-		{"wanted", queueWantReleased, 8}, {"priority", queuePriority, 8},
+		{"wanted", queueWantReleased, 8}, {"limit", queueHeldLimit, 8}, {"priority", queuePriority, 8},
 	},
 	"descriptor": {
 		{"stamp", descStamp, 4}, {"segment", descSegment, 4}, {"length", descLength, 4}, {"data type", descType, 4},
@@ -131,6 +131,8 @@ func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 		fmt.Sprintf("R = %d + capacity·%d", queueControlSize, descriptorSize),
 		fmt.Sprintf("Event: the event slot, 0 to %d", eventSlots-1), fmt.Sprintf("event: its bytes, at most %d", eventSlotSize),
 		"| −2,147,483,648 | finished with 0 bytes |",
+		fmt.Sprintf("upper half %d segments of its pool, %d the quota of buffers of this subpartition, %d places of the queue, %d events",
+			HeldSegments, HeldQuota, HeldPlaces, HeldEvents),
 		fmt.Sprintf("M = roundUp(queue of channels, %d)", lineSize),
 		fmt.Sprintf("marker of j = M + %d·j", markerStride),
 		fmt.Sprintf("S = roundUp(marker of segments, %d)", segmentAlignment),

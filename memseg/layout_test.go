@@ -263,7 +263,7 @@ func partitionSpans(l *PartitionLayout) []span {
 			return offset + size
 		}
 		at("cursors", queuePublished, queueBuffers+8, lineSize)
-		at("wanted release", queueWantReleased, 8, lineSize)
+		at("wanted release and limit", queueWantReleased, queueHeldLimit+8-queueWantReleased, lineSize)
 		at("priority cursor", queuePriority, 8, lineSize)
 		end := at("ring", queueRing, int64(l.QueueCapacity*descriptorSize), lineSize)
 		at("priority ring", end, priorityCapacity*descriptorSize, lineSize)

@@ -17,7 +17,7 @@ type QueueReader struct {
 	segments, segmentSize  int
 
 	published, position, flushed, buffers, priorityPublished *Word
-	wantReleased                                             *Word
+	wantReleased, heldLimit                                  *Word
 
 	next, nextPriority uint64 // ordinals to read next
 	seen, seenPriority uint64 // published, as last loaded
@@ -44,6 +44,7 @@ func NewQueueReader(region *Region, l *PartitionLayout, subpartition int) *Queue
 		buffers:           region.Word(base + queueBuffers),
 		priorityPublished: region.Word(base + queuePriority),
 		wantReleased:      region.Word(base + queueWantReleased),
+		heldLimit:         region.Word(base + queueHeldLimit),
 
 		next: first, nextPriority: first, seen: first, seenPriority: first, firstOrdinal: first,
 	}

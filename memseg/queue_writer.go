@@ -46,7 +46,7 @@ type QueueWriter struct {
 	events         *EventSlots
 
 	published, position, flushed, buffers, priorityPublished *Word
-	wantReleased                                             *Word
+	wantReleased, heldLimit                                  *Word
 
 	next, nextPriority         uint64 // ordinals to publish next
 	released, releasedPriority uint64 // as last accepted from the consumer
@@ -80,6 +80,7 @@ func NewQueueWriter(region *Region, l *PartitionLayout, subpartition int, events
 		buffers:           region.Word(base + queueBuffers),
 		priorityPublished: region.Word(base + queuePriority),
 		wantReleased:      region.Word(base + queueWantReleased),
+		heldLimit:         region.Word(base + queueHeldLimit),
 
 		eventSlot: make([]int8, l.QueueCapacity),
 	}

@@ -24,7 +24,7 @@
 // and up to half of the subpartition's share of the producer's pool, while it reads
 // on. Since buffers are given back in their order, one that is kept for long holds
 // back all that are read after it. Whoever keeps too many, or one that the producer
-// has come to wait for, gets shuffle.ErrTooManyBuffersHeld: release and read on. The one wait that a gate does not
-// know of is that for MaxBuffersPerChannel of a partition: whoever keeps that many
-// buffers of it, or holds back that many, stops its producer and is not told.
+// has come to wait for, gets shuffle.ErrTooManyBuffersHeld, which says how many may be
+// held back and why: for want of segments, or because the producer has a quota,
+// MaxBuffersPerChannel. Release and read on.
 package reader

@@ -34,3 +34,7 @@ func (g *InputGate) SetThreshold(channel, bytes int) (leave int) {
 
 // LookInterval is the bound of a sleep that the documentation names.
 var LookInterval = lookInterval
+
+// SleepLong has the next sleep of a gate of one channel last for a minute if it may and
+// nothing rings.
+func (g *InputGate) SleepLong() { g.patience = memseg.MaxParkTime }

@@ -243,6 +243,79 @@ func TestUserThatKeepsWhatTheProducerWaitsForIsTold(t *testing.T) {
 	}
 }
 
+// A gate that sleeps is not rung by a producer that comes to wait for what is kept.
+func TestSleepingGateFindsThatItsProducerWaitsForWhatIsKept(t *testing.T) {
+	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16, SegmentSize: segmentSize, Quota: 1})
+	g := linktest.NewGate(t, linktest.Mapped, 1)
+	g.Attach(0, link, 0)
+	emit := func() error {
+		return link.Partition.EmitRecord(context.Background(), make([]byte, segmentSize), 0)
+	}
+	require.NoError(t, emit())
+	kept, err := g.Next(context.Background())
+	require.NoError(t, err)
+	told, written := make(chan error, 1), make(chan error, 1)
+	g.SleepLong()
+	go func() {
+		_, err := g.Next(context.Background())
+		told <- err
+	}()
+	require.Eventually(t, g.IsParked, wait, tick)
+	go func() { written <- emit() }()
+	select {
+	case err = <-told:
+	case <-time.After(wait / 2): // of its sleep
+		t.Fatal("it sleeps on")
+	}
+	require.ErrorIs(t, err, shuffle.ErrTooManyBuffersHeld)
+	require.ErrorContains(t, err, "MaxBuffersPerChannel")
+	require.NoError(t, kept.Release())
+	require.NoError(t, <-written)
+}
+
+func TestLieAboutWhatAProducerWaitsForHarmsItsOwnChannelOnly(t *testing.T) {
+	g := linktest.NewGate(t, linktest.Mapped, 2)
+	var links []*linktest.Link
+	var kept []reader.BufferOrEvent
+	for channel := range 2 {
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16, SegmentSize: segmentSize})
+		g.Attach(channel, link, 0)
+		require.NoError(t, link.Partition.EmitRecord(context.Background(), make([]byte, segmentSize), 0))
+		b, err := g.Next(context.Background())
+		require.NoError(t, err)
+		kept, links = append(kept, b), append(links, link)
+	}
+	hostile, honest := links[0], links[1]
+	const queue = 7168 // docs/layout.md
+	hostile.Region().Word(queue + 128).Store(hostile.Layout.FirstOrdinal + 16)
+	hostile.Region().Word(queue + 136).Store(77<<32 | 1)
+	memseg.NewPartitionWords(hostile.Region()).Parked.Store(1)
+	_, err := g.Next(context.Background())
+	var told *reader.ChannelError
+	require.ErrorAs(t, err, &told)
+	require.ErrorIs(t, err, shuffle.ErrTooManyBuffersHeld)
+	require.Equal(t, 0, told.Channel)
+	require.False(t, told.Ended)
+	for range 50 {
+		require.NoError(t, honest.Partition.EmitRecord(context.Background(), make([]byte, segmentSize), 0))
+		for got := false; !got; {
+			b, err := g.Next(context.Background())
+			if err != nil {
+				require.ErrorAs(t, err, &told)
+				require.Equal(t, 0, told.Channel)
+				continue
+			}
+			require.Equal(t, 1, b.Channel)
+			got = true
+			require.NoError(t, kept[1].Release())
+			kept[1] = b
+		}
+	}
+	for _, b := range kept {
+		require.NoError(t, b.Release())
+	}
+}
+
 // The memory of a record is that of what has arrived, and it goes with its channel.
 func TestRecordThatNeverEndsTakesWhatHasArrivedAndLeavesNothing(t *testing.T) {
 	const segment, arrived = 1 << 20, 48 << 20

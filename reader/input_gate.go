@@ -334,7 +334,9 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 				}
 				continue
 			}
-			g.lookAtKeeping(time.Now())
+			now := time.Now()
+			g.lookEverywhere(now)
+			g.lookAtKeeping(now)
 			if g.ready.len() == 0 {
 				return BufferOrEvent{}, nil
 			}

@@ -101,7 +101,10 @@ func (g *InputGate) park(ctx context.Context) error {
 	if g.isClosed() {
 		return nil // its ring was taken note of
 	}
-	timeout := max(g.patience, lookInterval)
+	timeout := lookInterval
+	if g.patience > timeout && !g.mayBeStuck() {
+		timeout = g.patience
+	}
 	if len(g.ahead) > 0 {
 		timeout = aheadPatience
 	}
@@ -140,6 +143,13 @@ func (g *InputGate) park(ctx context.Context) error {
 	}
 	g.lookAtKeeping(now)
 	return nil
+}
+
+// mayBeStuck reports whether the producer of the only channel may come to wait for what
+// the user keeps.
+func (g *InputGate) mayBeStuck() bool {
+	c := &g.channels[0]
+	return !c.ended && c.view != nil && c.view.Keeps()
 }
 
 // checkDaemonLost is called when no channel is ready, and says whether one may be

@@ -48,6 +48,9 @@ func (p *ResultPartition) broadcastEvent(ctx context.Context, e Event) error {
 	}
 	p.finishBuilders()
 	lack := shortage{of: eventShortage}
+	if e.DataType().HasPriority() {
+		lack.of = priorityShortage
+	}
 	err = p.whenRoom(ctx, &lack, func() error {
 		for _, s := range p.subpartitions {
 			if !s.hasEventRoom(e.DataType()) {

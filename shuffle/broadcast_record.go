@@ -106,14 +106,14 @@ func (p *ResultPartition) finishBroadcast() {
 func (p *ResultPartition) startBroadcast(ctx context.Context, partial int) error {
 	lack := shortage{of: segmentShortage, subpartition: everySubpartition}
 	return p.whenRoom(ctx, &lack, func() error {
-		lack = shortage{of: segmentShortage, subpartition: everySubpartition}
+		lack.of, lack.subpartition = segmentShortage, everySubpartition
 		for _, s := range p.subpartitions {
 			if partial == 0 && s.isAtQuota() {
-				lack = shortage{of: quotaShortage, subpartition: s.index}
+				lack.of, lack.subpartition = quotaShortage, s.index
 				return memseg.ErrQueueFull
 			}
 			if !s.hasRoom() {
-				lack = shortage{of: queueShortage, subpartition: s.index}
+				lack.of, lack.subpartition = queueShortage, s.index
 				return memseg.ErrQueueFull
 			}
 		}

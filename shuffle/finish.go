@@ -128,6 +128,7 @@ func (s *ResultSubpartition) armEnd() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.queue.Unreleased(); n > 0 {
+		s.queue.LimitHeld(memseg.HeldLimit{})
 		s.queue.ArmReleased(n)
 	}
 }

@@ -23,6 +23,17 @@ func maxHeld(l *memseg.PartitionLayout, poolSize int) int {
 	return min(max(share, 1), l.QueueCapacity/2)
 }
 
+// tooManyOf is how many elements a consumer's user holds back at least if the writer
+// cannot go on for want of a segment of so many: more than half of its share, or any at
+// all where that is less than one. If nobody holds back that much, there is a segment
+// beside what is held back and an open buffer of each other subpartition.
+func tooManyOf(l *memseg.PartitionLayout, segments int) int {
+	if segments < 2*l.Subpartitions {
+		return 1
+	}
+	return maxHeld(l, segments) + 1
+}
+
 func (v *SubpartitionView) maxHeld() int { return v.maxHeldOf(v.poolSize.Load()) }
 
 func (v *SubpartitionView) maxHeldOf(poolSize uint64) int {
@@ -81,19 +92,27 @@ type stuckProducer struct {
 // released at least once a second.
 const stuckGrace = 3 * time.Second / 2
 
+// Keeps reports whether the user has not released all that was read. A producer may
+// come to wait for that later, without a ring: a consumer looks now and then.
+func (v *SubpartitionView) Keeps() bool {
+	kept, _, _ := v.held()
+	return kept > 0 && !v.ended && !v.closed
+}
+
 // HoldsBack reports whether so much is held back by kept buffers that the producer
 // might wait for it. A consumer that finds nothing to read asks CheckStuck then.
 func (v *SubpartitionView) HoldsBack() bool {
 	kept, heldBack, _ := v.held()
-	return kept > 0 && heldBack >= v.maxHeld() && !v.ended && !v.closed
+	return kept > 0 && !v.ended && !v.closed && (heldBack >= v.maxHeld() || v.queue.HeldLimit().IsReached(heldBack))
 }
 
 // CheckStuck returns ErrTooManyBuffersHeld if there is nothing to read because the
-// producer waits for segments which kept buffers hold back, and has done so for a
-// while. It is called again and again while HoldsBack.
+// producer waits for what kept buffers hold back, and has done so for a while: segments
+// or whatever else its limit names. It is called again and again while HoldsBack.
 func (v *SubpartitionView) CheckStuck(now time.Time) error {
 	kept, heldBack, released := v.held()
-	if !v.HoldsBack() || v.parked.Load() == 0 || !v.queue.WantsReleased(released) {
+	limit := v.queue.HeldLimit()
+	if !v.HoldsBack() || v.parked.Load() == 0 || !v.queue.WantsReleased(released) || !limit.IsReached(heldBack) {
 		v.stuck = stuckProducer{}
 		return nil
 	}
@@ -106,8 +125,24 @@ func (v *SubpartitionView) CheckStuck(now time.Time) error {
 	if waited < stuckGrace {
 		return nil
 	}
-	return v.tooManyHeld(fmt.Sprintf("the producer has been waiting for %v for what kept buffers hold back: %d are kept, the oldest is element %d, and %d of %d elements read since then were released",
-		waited.Round(time.Millisecond), kept, released-v.layout.FirstOrdinal, heldBack-kept, heldBack))
+	return v.tooManyHeld(fmt.Sprintf("the producer has been waiting for %v for what kept buffers hold back: %d are kept, the oldest is element %d, and %d of %d elements read since then were released; it goes on with at most %d held back, %s",
+		waited.Round(time.Millisecond), kept, released-v.layout.FirstOrdinal, heldBack-kept, heldBack, limit.Elements-1, describeLack(limit.Lack)))
+}
+
+// describeLack says what the limit of a waiting producer is. The number is the
+// producer's, who may say anything.
+func describeLack(lack memseg.HeldLack) string {
+	switch lack {
+	case memseg.HeldSegments:
+		return "half of the subpartition's share of the segments that it has"
+	case memseg.HeldQuota:
+		return "fewer than its MaxBuffersPerChannel allows the subpartition"
+	case memseg.HeldPlaces:
+		return "fewer than its queue names"
+	case memseg.HeldEvents:
+		return "so that it can send further events"
+	}
+	return "as it says"
 }
 
 // Recycle counts an element as released; memseg calls it for the last reference.

@@ -57,7 +57,8 @@ type PartitionSpec struct {
 	// when a record for it begins: with more, the writer waits for that consumer, and
 	// meanwhile the others have the pool to themselves. A record that was begun may
 	// end. Buffers that are broadcast count for each subpartition. A consumer whose
-	// user keeps that many buffers stops its producer. Zero means no such limit.
+	// user keeps that many buffers, or holds back that many behind one that it keeps,
+	// stops its producer and is told so, ErrTooManyBuffersHeld. Zero means no such limit.
 	MaxBuffersPerChannel int
 
 	// OnConsumerLost defaults to FailOnConsumerLost.

@@ -241,11 +241,13 @@ func (s *ResultSubpartition) recycle(ordinal uint64) {
 // was given, or as many elements as are enough: segments that were read a while ago
 // have left the cache of the core that read them, and a writer that follows its
 // reader closely slows both down. But the consumer's user may keep some, and the
-// open buffer cannot be released.
-func (s *ResultSubpartition) armReleased(maxHeld, enough int) {
+// open buffer cannot be released. It also leaves what its user may hold back while the
+// writer sleeps for lack.
+func (s *ResultSubpartition) armReleased(maxHeld, enough int, lack *shortage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.queue.Unreleased(); n > 0 {
+		s.queue.LimitHeld(lack.heldLimit(s.index, n))
 		s.queue.ArmReleased(memseg.ReleasesToWaitFor(n, maxHeld, enough))
 	}
 }

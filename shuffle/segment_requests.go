@@ -12,7 +12,8 @@ import (
 )
 
 // IsAvailable reports whether a buffer can be started without waiting. It takes
-// back what consumers have released if that may make the difference.
+// back what consumers have released if that may make the difference. Who only asks
+// does not wait: consumers whose users keep what is lacking are told once a write does.
 func (p *ResultPartition) IsAvailable() bool {
 	if p.check() != nil {
 		return false
@@ -71,8 +72,10 @@ func (p *ResultPartition) whenRoom(ctx context.Context, lack *shortage, try func
 	for {
 		rings := p.bell.Rings()
 		p.bell.Collect(len(p.subpartitions), func(int) {}) // all of them are looked at
+		size := p.pool.Size()
+		lack.tooMany = tooManyOf(&p.layout, min(size, p.pool.Requested()))
 		for _, s := range p.subpartitions {
-			s.armReleased(maxHeld(&p.layout, p.pool.Size()), p.farAhead())
+			s.armReleased(maxHeld(&p.layout, size), p.farAhead(), lack)
 		}
 		reclaimed := 0
 		if !tooClose || p.subpartitions[0].armedIsReleased() {

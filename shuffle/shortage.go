@@ -1,20 +1,26 @@
 package shuffle
 
-import "fmt"
+import (
+	"fmt"
+
+	"shuffled/memseg"
+)
 
 // A shortage is what a writer waits for, as its error says it.
 type shortage struct {
 	of           lacking
 	subpartition int // or everySubpartition
+	tooMany      int // of the segments that the pool has, for a consumer's user to hold back
 }
 
 type lacking uint8
 
 const (
-	segmentShortage lacking = iota
-	queueShortage           // the subpartition's queue has as many elements as it holds
-	quotaShortage           // the subpartition has as many buffers as it may
-	eventShortage           // the subpartition's event slots are taken
+	segmentShortage  lacking = iota
+	queueShortage            // the subpartition's queue has as many elements as it holds
+	quotaShortage            // the subpartition has as many buffers as it may
+	eventShortage            // the subpartition's event slots are taken
+	priorityShortage         // the same of priority events
 )
 
 // everySubpartition is where a shared buffer goes.
@@ -35,7 +41,7 @@ func (l *shortage) describe(p *ResultPartition) string {
 		s := p.subpartitions[l.subpartition]
 		return fmt.Sprintf("wait for subpartition %d, which has the %d buffers that MaxBuffersPerChannel allows, %s",
 			l.subpartition, p.spec.MaxBuffersPerChannel, s.whyUnread())
-	case eventShortage:
+	case eventShortage, priorityShortage:
 		s := p.subpartitions[l.subpartition]
 		return fmt.Sprintf("wait for room for an event in %s, whose event slots are taken, %s", where, s.whyUnread())
 	}
@@ -48,6 +54,28 @@ func (l *shortage) describe(p *ResultPartition) string {
 		text += fmt.Sprintf(", most of them, %d, by subpartition %d, %s", s.QueuedBuffers(), s.index, s.whyUnread())
 	}
 	return text
+}
+
+// heldLimit returns how many of the n unreleased elements of a subpartition its
+// consumer's user may not hold back, or the shortage does not end. Segments are shared;
+// the pool may have fewer than its size. Everything else is of one subpartition, all of
+// whose elements are in the way: its consumer is at fault only if it has read them all.
+func (l *shortage) heldLimit(subpartition, n int) memseg.HeldLimit {
+	if l.of == segmentShortage {
+		return memseg.HeldLimit{Elements: l.tooMany, Lack: memseg.HeldSegments}
+	}
+	if l.subpartition != subpartition {
+		return memseg.HeldLimit{}
+	}
+	switch l.of {
+	case quotaShortage:
+		return memseg.HeldLimit{Elements: n, Lack: memseg.HeldQuota}
+	case queueShortage:
+		return memseg.HeldLimit{Elements: n, Lack: memseg.HeldPlaces}
+	case eventShortage:
+		return memseg.HeldLimit{Elements: n, Lack: memseg.HeldEvents}
+	}
+	return memseg.HeldLimit{} // priority events are released by themselves
 }
 
 // fullest returns the subpartition with the most unreleased elements, or nil.
