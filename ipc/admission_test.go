@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/ipc/controlpb"
+	"shuffled/memseg"
 	"shuffled/shuffle"
 )
 
@@ -384,5 +385,54 @@ func TestProducerHearsOfItsSizeWhenItMatters(t *testing.T) {
 	require.EqualValues(t, 18, resized.PoolSize, "it waits for that")
 	require.Equal(t, 13, s.Snapshot().Pool.Used)
 	first.leave()
+	s.requireIdle()
+}
+
+// A user whose reader hangs with an ended partition has its memory counted as his, so
+// that he leaves others theirs, and an operator can take it away.
+func TestUserWhoseEndedPartitionIsKeptByAReaderLeavesTheOthersTheirs(t *testing.T) {
+	config := serverConfig()
+	config.Memory = 64 * 4096
+	config.AllowedUIDs = []uint32{2001, 2002}
+	config.AdmissionTimeout = -1
+	s := startServer(t, config)
+	rich, hangs := s.greetAs(2001), s.greetAs(2001)
+	id := shuffle.NewPartitionID()
+	filled := rich.createUnbounded(id)
+	region := rich.mapFirst(filled.RegionSize, memseg.ReadWrite)
+	layout, err := memseg.DecodePartitionHeader(region.Bytes(), int64(region.Size()))
+	require.NoError(t, err)
+	require.NotNil(t, rich.ask(mappedMessage(filled.Epoch)).GetAck())
+	gate := hangs.openGate(1)
+	require.NotNil(t, hangs.ask(addInputsMessage(gate, 0, id, 0)).GetAck())
+	hangs.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil })
+	queue := memseg.NewQueueWriter(region, &layout, 0, memseg.NewEventSlots(region))
+	for _, segment := range rich.take(filled, 56) {
+		require.NoError(t, queue.PublishBuffer(memseg.Descriptor{Type: memseg.DataBuffer, Segment: segment}))
+		queue.Advance(0, 1, nil)
+	}
+	require.NotNil(t, rich.ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_FailPartition{
+		FailPartition: &controlpb.FailPartition{Epoch: filled.Epoch, Cause: "enough"},
+	}}).GetAck())
+	rich.tell(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ClosePartition{ClosePartition: &controlpb.ClosePartition{Epoch: filled.Epoch}}})
+	require.NoError(t, region.Close())
+	s.eventually("it has ended, and its reader has it", func(now Snapshot) bool {
+		return now.Memory.Ended == 56*4096 && now.Memory.Granted == 0 && len(now.Partitions) == 1 && now.Partitions[0].Readers == 1
+	})
+
+	refused := DecodeError(rich.ask(createMessage(shuffle.NewPartitionID(), 7)).GetError())
+	require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers, "what is left is kept for others")
+	require.ErrorContains(t, refused, "which has released nothing for")
+
+	poor := s.greetAs(2002)
+	created := poor.create(shuffle.NewPartitionID(), 3)
+	require.Len(t, poor.take(created, 4), 4)
+
+	require.NoError(t, s.partitions.Withdraw(id, 2001, shuffle.Principal{}, "by the operator"))
+	s.eventually("it is taken away", func(now Snapshot) bool { return now.Memory.Ended == 0 })
+	require.NotNil(t, rich.ask(createMessage(shuffle.NewPartitionID(), 7)).GetPartitionCreated())
+	hangs.leave()
+	rich.leave()
+	poor.leave()
 	s.requireIdle()
 }
