@@ -3,13 +3,13 @@ package absent
 
 import "reflect"
 
-// Is reports whether v is nil, or an interface around a pointer, function, map,
-// channel or slice that is.
+// Is reports whether v is nil, or an interface around a pointer or function that is.
+// Nil maps and slices have methods that work.
 func Is(v any) bool {
 	switch r := reflect.ValueOf(v); r.Kind() {
 	case reflect.Invalid:
 		return true
-	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice:
+	case reflect.Pointer, reflect.Func:
 		return r.IsNil()
 	default:
 		return false
