@@ -9,7 +9,7 @@ package memseg
 //	  store entered = position           store limit = 0
 //	  load  limit                        fence in every thread
 //	  position+n > limit: no room        load entered, position
-//	  write n bytes                      equal: the filler is in there, limit as before
+//	  write n bytes                      not before it: the filler is in there, limit as before
 //	  store position += n                else: a new builder goes on from position
 //
 // Of the two, one sees the other, though the filler does with plain stores. And since
@@ -82,7 +82,7 @@ func TakeFrom(builders []*BufferBuilder) (limits []uint64, ok bool) {
 	}
 	fenceEverywhere()
 	for _, b := range builders {
-		if b.filler.entered == loadAcquire(&b.pos) {
+		if b.isEntered() {
 			for i, b := range builders {
 				storeRelease(&b.limit, limits[i])
 			}
@@ -90,6 +90,14 @@ func TakeFrom(builders []*BufferBuilder) (limits []uint64, ok bool) {
 		}
 	}
 	return limits, true
+}
+
+// isEntered reports whether the filler is writing. One that has just advanced may seem
+// to be beyond its position, since its next store can be seen before that one: it is
+// still at the record before.
+func (b *BufferBuilder) isEntered() bool {
+	entered := loadAcquire(&b.filler.entered)
+	return entered != nowhere && entered >= loadAcquire(&b.pos)
 }
 
 // Successor returns a builder that goes on where this one is, into which nobody is let.

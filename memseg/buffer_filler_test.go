@@ -102,6 +102,22 @@ func TestBuilderIsTakenUnlessItsFillerIsWriting(t *testing.T) {
 	})
 }
 
+// Where stores may overtake each other, a filler that goes from one record to the next
+// is seen at the next one before the position of the last one is.
+func TestFillerBeyondItsPositionIsWriting(t *testing.T) {
+	b, at := newFilled(t, 64)
+	copy(b.Enter(at, 4), "last")
+	b.filler.entered += 4
+	_, ok := TakeFrom([]*BufferBuilder{b})
+	require.False(t, ok)
+	b.Advance(4)
+	_, ok = TakeFrom([]*BufferBuilder{b})
+	require.False(t, ok)
+	b.Leave()
+	_, ok = TakeFrom([]*BufferBuilder{b})
+	require.True(t, ok)
+}
+
 // withFences runs a test with membarrier(2), where there is one, and without.
 func withFences(t *testing.T, test func(t *testing.T)) {
 	has := hasMembarrier
