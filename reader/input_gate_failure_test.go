@@ -108,6 +108,32 @@ func TestFailureWakesAWaitingReader(t *testing.T) {
 	})
 }
 
+// A lookedAt context calls look when it is asked whether it has ended.
+type lookedAt struct {
+	context.Context
+	look func()
+}
+
+func (c lookedAt) Err() error {
+	c.look()
+	return c.Context.Err()
+}
+
+// The ring of whoever gives the gate up may be taken note of as one for news.
+func TestGateThatIsGivenUpBeforeALookForNewsDoesNotSleep(t *testing.T) {
+	g, _ := newGate(t, linktest.Heap, 1)
+	requireNothing(t, g)
+	before := g.GateWords().WakeUps.Load()
+	looks := 0
+	_, err := g.Next(lookedAt{context.Background(), func() {
+		if looks++; looks == 1 {
+			g.Sever(shuffle.ErrFenced)
+		}
+	}})
+	require.ErrorIs(t, err, shuffle.ErrFenced)
+	require.Equal(t, before, g.GateWords().WakeUps.Load())
+}
+
 func TestFailureOfAChannelThatHasEndedIsIgnored(t *testing.T) {
 	g, links := newGate(t, linktest.Heap, 2)
 	finish(t, links[0])

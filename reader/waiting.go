@@ -98,7 +98,7 @@ func (g *InputGate) sweepAhead(now time.Time) {
 
 // park waits for a ring.
 func (g *InputGate) park(ctx context.Context) error {
-	if g.isClosed() {
+	if g.gone() != nil {
 		return nil // its ring was taken note of
 	}
 	timeout := lookInterval
