@@ -29,7 +29,7 @@ type inputChannel struct {
 	priorityTurns int  // priority events that came one after the other
 
 	record    partialRecord // of a loop over Records
-	byBuffers bool          // Next has handed out data since records were read last
+	byBuffers bool          // Next has handed out the last data that was taken
 }
 
 const (
@@ -68,11 +68,8 @@ func (c *inputChannel) checkMode(mode readingMode) error {
 	if mode != byRecord && !c.record.isEmpty() {
 		return fmt.Errorf("a loop over Records has read the beginning of a record: range over Records again: %w", shuffle.ErrRecordsLeft)
 	}
-	if mode == byRecord && c.byBuffers {
-		if c.view.ContinuesRecord() {
-			return fmt.Errorf("Next has handed out the beginning of a record: go on with Next: %w", shuffle.ErrRecordsLeft)
-		}
-		c.byBuffers = false
+	if mode == byRecord && c.byBuffers && c.view.ContinuesRecord() {
+		return fmt.Errorf("Next has handed out the beginning of a record: go on with Next: %w", shuffle.ErrRecordsLeft)
 	}
 	return nil
 }

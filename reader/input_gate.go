@@ -407,8 +407,8 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (Buffe
 		if b, err = g.takeEvent(channel, b, mode); err != nil {
 			return BufferOrEvent{}, err
 		}
-	} else if mode != byRecord {
-		c.byBuffers = true
+	} else {
+		c.byBuffers = mode != byRecord
 	}
 	g.queueAgain(channel)
 	return BufferOrEvent{Buffer: b, Channel: channel, MoreAvailable: g.ready.len() > 0 && g.open > 0}, nil

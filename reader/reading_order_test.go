@@ -116,6 +116,44 @@ func TestRecordsDoNotBeginWithinARecordThatNextHasBegun(t *testing.T) {
 	}
 }
 
+// A loop that found nothing has not come to a record either.
+func TestRecordsDoNotBeginWithinARecordThoughALoopHasWaitedForItsRest(t *testing.T) {
+	overMemories(t, func(t *testing.T, memory linktest.Memory) {
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2, SegmentSize: segmentSize})
+		g := linktest.NewGate(t, memory, 1)
+		g.Attach(0, link, 0)
+		emitted := make(chan error)
+		go func() {
+			emitted <- link.Partition.EmitRecord(context.Background(), append([]byte{0, 0, 0, 3*segmentSize - 4}, make([]byte, 3*segmentSize-4)...), 0)
+		}()
+		var kept []reader.BufferOrEvent
+		for range 2 {
+			b, err := g.Next(context.Background())
+			require.NoError(t, err)
+			kept = append(kept, b)
+		}
+		g.SetDaemonLost(shuffle.ErrDaemonLost)
+		for err := error(nil); !errors.Is(err, shuffle.ErrDaemonLost); { // it has looked whether there is more
+			var got [][]byte
+			got, err = collect(g)
+			require.Empty(t, got)
+			require.Error(t, err)
+		}
+		for _, b := range kept {
+			require.NoError(t, b.Release())
+		}
+		require.NoError(t, <-emitted)
+		got, err := collect(g)
+		require.ErrorIs(t, err, shuffle.ErrRecordsLeft)
+		require.Empty(t, got)
+		require.Equal(t, buffer(0, segmentSize), next(t, g))
+		finish(t, link)
+		got, err = collect(g)
+		require.NoError(t, err)
+		require.Empty(t, got)
+	})
+}
+
 func TestOnlyOneReadsAGateAtATime(t *testing.T) {
 	t.Run("from within a loop", func(t *testing.T) {
 		g, links := newGate(t, linktest.Heap, 1)
