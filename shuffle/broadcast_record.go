@@ -2,7 +2,6 @@ package shuffle
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"slices"
 
@@ -29,11 +28,8 @@ func (p *ResultPartition) BroadcastRecordParts(ctx context.Context, first, secon
 		return err
 	}
 	if p.broadcastOpen && size <= p.broadcast.WritableBytes() {
-		if _, err := appendParts(&p.broadcast, &first, &second); err != nil {
-			return fmt.Errorf("partition %s: %w", p.label(), err)
-		}
-		p.commitBroadcast()
-		return nil
+		_, err := p.broadcastParts(size, &first, &second)
+		return err
 	}
 	return p.broadcastLong(ctx, first, second)
 }
@@ -55,29 +51,25 @@ func (p *ResultPartition) broadcastLong(ctx context.Context, first, second []byt
 				return err
 			}
 		}
-		n, err := appendParts(&p.broadcast, &first, &second)
-		if err != nil {
-			return fmt.Errorf("partition %s: %w", p.label(), err)
-		}
-		if rest -= n; rest > 0 {
-			p.begun = "record"
-		} else {
-			p.begun = ""
-		}
-		p.commitBroadcast()
-		if rest == 0 {
-			return nil
+		if rest, err = p.broadcastParts(rest, &first, &second); err != nil || rest == 0 {
+			return err
 		}
 	}
 }
 
-func (p *ResultPartition) commitBroadcast() {
+// broadcastParts is writeParts to all subpartitions.
+func (p *ResultPartition) broadcastParts(rest int, parts ...*[]byte) (left int, err error) {
 	p.broadcastMu.Lock()
 	defer p.broadcastMu.Unlock()
-	p.broadcast.Commit()
+	if rest, err = p.appendParts(&p.broadcast, rest, parts...); err != nil {
+		return rest, err
+	}
 	if p.broadcast.IsFull() {
 		p.finishBroadcast()
+	} else {
+		p.broadcast.Commit()
 	}
+	return rest, nil
 }
 
 // finishShared is finishBroadcast for who does not hold the lock.

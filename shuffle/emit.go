@@ -70,20 +70,23 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 				return err
 			}
 		}
-		n, err := appendParts(s.builder, &first, &second)
-		if err != nil {
-			return fmt.Errorf("partition %s: %w", p.label(), err)
-		}
-		if rest -= n; rest > 0 {
-			p.begun = "record"
-		} else {
-			p.begun = ""
-		}
-		p.commit(s)
-		if rest == 0 {
-			return nil
+		if rest, err = p.writeParts(s, rest, &first, &second); err != nil || rest == 0 {
+			return err
 		}
 	}
+}
+
+// writeParts writes what fits of a record, of which so many bytes are not written, and
+// publishes it under one lock: the output flusher finds no part of a record in a buffer
+// that is open.
+func (p *ResultPartition) writeParts(s *ResultSubpartition, rest int, parts ...*[]byte) (left int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rest, err = p.appendParts(s.builder, rest, parts...); err != nil {
+		return rest, err
+	}
+	p.commitLocked(s)
+	return rest, nil
 }
 
 // StartRecord makes room for a record, of size bytes with its length prefix, as a
@@ -169,17 +172,21 @@ func (p *ResultPartition) partialLength(rest, size int) int {
 	return min(rest, p.layout.SegmentSize)
 }
 
-// appendParts writes what fits of a record's parts and cuts it off them.
-func appendParts(b *memseg.BufferBuilder, parts ...*[]byte) (written int, err error) {
+// appendParts writes what fits of a record's parts, cuts it off them, and notes whether
+// the record is begun. It returns how many bytes are left of it.
+func (p *ResultPartition) appendParts(b *memseg.BufferBuilder, rest int, parts ...*[]byte) (left int, err error) {
 	for _, part := range parts {
 		n, err := b.Append(*part)
 		if err != nil {
-			return written, err
+			return rest, fmt.Errorf("partition %s: %w", p.label(), err)
 		}
 		*part = (*part)[n:]
-		written += n
+		rest -= n
 	}
-	return written, nil
+	if p.begun = ""; rest > 0 {
+		p.begun = "record"
+	}
+	return rest, nil
 }
 
 // PublishOpen publishes what was written to a subpartition's open buffer, and
@@ -233,10 +240,17 @@ func (p *ResultPartition) commitAndFlush(s *ResultSubpartition) {
 func (p *ResultPartition) commit(s *ResultSubpartition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.builder.Commit()
+	p.commitLocked(s)
+}
+
+// commitLocked publishes what was written. A full buffer, which may end within a
+// record, is ended in the same step.
+func (p *ResultPartition) commitLocked(s *ResultSubpartition) {
 	if s.builder.IsFull() {
 		p.finishOpen(s)
+		return
 	}
+	s.builder.Commit()
 }
 
 // finishOpen ends a subpartition's open buffer; its lock is held.
