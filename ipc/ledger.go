@@ -178,3 +178,10 @@ func (l *ledger) inUse() account {
 	defer l.mu.Unlock()
 	return l.total
 }
+
+// isShared reports whether several users have anything of the daemon.
+func (l *ledger) isShared() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.perUID) > 1
+}

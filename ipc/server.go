@@ -44,6 +44,7 @@ type Server struct {
 	arrivals   chan struct{} // has an element for each accepted client that may still be refused
 	sendDelays sendDelays
 	throttle   *throttle.Log
+	paces      paces
 	statistics statistics
 	admissions admissions
 	books      books

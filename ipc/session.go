@@ -47,6 +47,7 @@ type session struct {
 
 	kicked  atomic.Pointer[error] // why the daemon ends it
 	greeted bool
+	pause   time.Duration // before the next message is received
 	gates   map[uint64]*hostedGate
 
 	mu         sync.Mutex
@@ -77,8 +78,9 @@ func (s *session) serve(decided func()) {
 		return
 	}
 	decided()
+	s.works(func() {}) // an earlier connection's work may not be paid for yet
 	reason := s.run()
-	s.end(reason)
+	s.works(func() { s.end(reason) })
 	s.server.operators.leave(s)
 	s.server.ledger.release(s.who.UID, s.use)
 }
@@ -120,9 +122,34 @@ func (s *session) admit() error {
 	return nil
 }
 
-// receive waits for the client to read and for its next message.
+// works does something for the client and counts the time for its user.
+func (s *session) works(f func()) {
+	started := time.Now()
+	f()
+	if now := time.Now(); !isPrivileged(s.who.UID) {
+		s.pause = s.server.paces.spend(s.who.UID, now.Sub(started), now)
+	}
+}
+
+// waitItsTurn waits as long as works has found, if there are others.
+func (s *session) waitItsTurn() {
+	if s.pause == 0 || !s.server.ledger.isShared() {
+		return
+	}
+	s.server.throttle.Warn(s.log, "a user keeps the daemon busy beside others, and its requests wait", "pause", s.pause)
+	started := time.Now()
+	select {
+	case <-time.After(s.pause):
+	case <-s.outbox.ended:
+	case <-s.server.stopping:
+	}
+	s.server.paces.waited(time.Since(started))
+}
+
+// receive waits for the client to read, for its turn, and for its next message.
 func (s *session) receive(msg *controlpb.ClientMessage) error {
 	s.outbox.waitForQuiet()
+	s.waitItsTurn()
 	_, err := s.conn.Receive(msg)
 	if err == nil {
 		s.active.Store(s.server.config.Now().UnixNano())
@@ -179,7 +206,7 @@ func (s *session) run() (reason error) {
 		if err != nil {
 			msg.Reset() // what was read of it means nothing
 		} else {
-			err = s.handle(msg)
+			s.works(func() { err = s.handle(msg) })
 		}
 		if s.greeted {
 			greeting.Stop()

@@ -91,6 +91,9 @@ type Totals struct {
 	UngrantedBytes uint64
 	// CommitFailures counts grants that the kernel had no memory for.
 	CommitFailures uint64
+	// HeldBack is how long requests of users waited that kept the daemon busy beside
+	// others.
+	HeldBack time.Duration
 }
 
 // regionStats are the counters of one partition.
@@ -218,6 +221,7 @@ func (s *Server) Snapshot() Snapshot {
 	s.statistics.mu.Unlock()
 	held, left := s.books.stats()
 	snapshot.Totals.UngrantedBytes = held.taken
+	snapshot.Totals.HeldBack = s.paces.totalHeldBack()
 	snapshot.BackedBytes = left.backed
 	ended := 0
 	for _, row := range s.partitions.Rows() {
@@ -269,7 +273,7 @@ func (s *statistics) report(now Totals) Totals {
 		ProducerWakeUps: max(now.ProducerWakeUps, last.ProducerWakeUps),
 		ConsumerWakeUps: max(now.ConsumerWakeUps, last.ConsumerWakeUps),
 		ConsumerIdle:    max(now.ConsumerIdle, last.ConsumerIdle), CommitFailures: max(now.CommitFailures, last.CommitFailures),
-		UngrantedBytes: max(now.UngrantedBytes, last.UngrantedBytes),
+		UngrantedBytes: max(now.UngrantedBytes, last.UngrantedBytes), HeldBack: max(now.HeldBack, last.HeldBack),
 	}
 	return s.reported
 }

@@ -103,6 +103,7 @@ var (
 	descBacked      = describe("shuffled_shm_backed_bytes", "What the kernel holds for partitions, their queues included.")
 	descHuge        = describe("shuffled_shm_huge_page_bytes", "How much of shuffled_shm_backed_bytes lies in huge pages.")
 	descTaken       = describe("shuffled_shm_ungranted_bytes_total", "Memory found in use that had not been granted; it is taken away where the kernel lets it go.")
+	descHeldBack    = describe("shuffled_requests_held_back_seconds_total", "Time that requests of users waited who keep the daemon busy while others are there.")
 	descLeft        = describe("shuffled_left_behind_objects", "Partitions and gates that were given up and that somebody still has mapped or open.")
 	descLimit       = describe("shuffled_limit", "What the daemon limits, by the name of the flag; bytes for memory and sizes.", "limit")
 	descConnections = describe("shuffled_connections", "Clients connected.")
@@ -138,7 +139,7 @@ const protocolReason = "protocol"
 // Describe implements prometheus.Collector.
 func (c snapshotCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descBacked, descHuge, descTaken, descLeft, descLimit,
+		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descBacked, descHuge, descTaken, descHeldBack, descLeft, descLimit,
 		descConnections, descGates, descDraining, descCreated, descBytes,
 		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descAtLimit, descFailed, descProtocol, descHeap, descPutOff,
 	} {
@@ -204,6 +205,7 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	counter(descWakeUps, float64(s.Totals.ConsumerWakeUps), "consumer")
 	counter(descCommit, float64(s.Totals.CommitFailures))
 	counter(descTaken, float64(s.Totals.UngrantedBytes))
+	counter(descHeldBack, s.Totals.HeldBack.Seconds())
 	for _, limit := range ipc.LimitNames() {
 		counter(descAtLimit, float64(s.LimitRejects[limit]), limit)
 	}
