@@ -249,7 +249,7 @@ func TestHeaderIsTakenAwayBeforeAllElse(t *testing.T) {
 	takes, stays := regions[0].whatMayBeTaken(false)
 	regions[0].mu.Unlock()
 	require.Zero(t, stays)
-	require.Equal(t, []byteRange{{0, minSegmentSize}, {minSegmentSize, int64(v.read.Size())}}, takes)
+	require.Equal(t, []byteRange{{0, pageSize}, {pageSize, int64(v.read.Size())}}, takes)
 
 	presence := memseg.NewPresence(v.read)
 	require.True(t, presence.Holds())

@@ -30,7 +30,7 @@ func TestMemoryThatWorkersOfAnEarlierDaemonHoldIsNotLentAgain(t *testing.T) {
 	c := first.greet()
 	created := c.createUnbounded(shuffle.NewPartitionID())
 	region := c.mapFirst(created.RegionSize, memseg.ReadWrite)
-	const held = 64 * minSegmentSize
+	const held = 64 * pageSize
 	touch(region, int64(region.Size())-held, true)
 	c.leave()
 	require.NoError(t, first.Close())

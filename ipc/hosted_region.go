@@ -146,7 +146,7 @@ func (r *hostedRegion) controlBytes() int64 {
 // queueBytes is the part of the region that is backed from the beginning: header,
 // event slots and queues.
 func (r *hostedRegion) queueBytes() int64 {
-	return (r.layout.MarkerOffset(0) + minSegmentSize - 1) / minSegmentSize * minSegmentSize
+	return (r.layout.MarkerOffset(0) + pageSize - 1) / pageSize * pageSize
 }
 
 // createGrant asks for the segments that the partition requires. If they are not
@@ -272,7 +272,7 @@ func (r *hostedRegion) whatMayBeTaken(readerMaps bool) (takes []byteRange, stays
 		return nil, r.allowedBytes()
 	case !readerMaps:
 		// The header before the rest: who still reads looks at it, see memseg.Presence.
-		return []byteRange{{0, minSegmentSize}, {minSegmentSize, r.memfd.Size()}}, 0
+		return []byteRange{{0, pageSize}, {pageSize, r.memfd.Size()}}, 0
 	}
 	r.segments.EachFree(func(first, last int) bool {
 		takes = append(takes, byteRange{r.layout.SegmentOffset(first), r.layout.SegmentOffset(last + 1)})

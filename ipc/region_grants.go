@@ -66,15 +66,15 @@ func (r *hostedRegion) commit(first, last int) error {
 // given back before the region is. No limit refuses them: there is at most one for each
 // segment, and where there are many segments one for every 64.
 func (r *hostedRegion) bookMarkers(start, end int64) {
-	first := r.queueBytes() / minSegmentSize
+	first := r.queueBytes() / pageSize
 	more := account{}
-	for page := max(start/minSegmentSize, first); page*minSegmentSize < end; page++ {
+	for page := max(start/pageSize, first); page*pageSize < end; page++ {
 		for int64(len(r.markers)) <= page-first {
 			r.markers = append(r.markers, false)
 		}
 		if !r.markers[page-first] {
 			r.markers[page-first] = true
-			more.control += minSegmentSize
+			more.control += pageSize
 		}
 	}
 	if more != (account{}) {

@@ -78,8 +78,10 @@ type Config struct {
 // default.
 const DefaultAdmissionTimeout = 5 * time.Second
 
-// minSegmentSize is a page, since memory is committed and given back in pages.
-const minSegmentSize = 4096
+// pageSize is the unit in which memory is committed and given back.
+const pageSize = 4096
+
+const minSegmentSize = pageSize
 
 // withDefaults fills in what is zero.
 func (c Config) withDefaults() Config {

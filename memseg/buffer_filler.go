@@ -1,6 +1,6 @@
 package memseg
 
-// A filler is the goroutine that was let into a builder to write without a lock. Who
+// A filler is the goroutine that was let into a builder to write without a lock. Whoever
 // holds the lock of the builder's owner lets it in (LetIn), and takes the builder from
 // it again (TakeFrom) before another goroutine does anything with the segment:
 //
@@ -12,8 +12,8 @@ package memseg
 //	  write n bytes                      not before it: the filler is in there, limit as before
 //	  store position += n                else: a new builder goes on from position
 //
-// Of the two, one sees the other, though the filler does with plain stores. And since
-// another builder goes on, a filler that was stopped anywhere in between, for however
+// At least one of the two sees the other, though the filler needs plain stores only. And
+// since another builder goes on, a filler that was stopped anywhere in between, for however
 // long, finds nothing but a limit of 0. What it stores goes into the old one.
 //
 // The filler is known by its place on its stack, which no other goroutine has. There
@@ -31,7 +31,7 @@ const nowhere = ^uint64(0)
 
 var noFiller = filler{entered: nowhere}
 
-// LetIn makes the calling goroutine the one that may Enter. It holds the lock.
+// LetIn makes the calling goroutine, which holds the lock, the one that may Enter.
 func (b *BufferBuilder) LetIn(at Place) {
 	b.filler = filler{at: at, entered: nowhere, goroutine: ThisGoroutine()}
 }
@@ -107,7 +107,7 @@ func (b *BufferBuilder) Successor(limit uint64) *BufferBuilder {
 	return &next
 }
 
-// Stop has nobody get in any more, whoever was let in, and publishes nothing more.
+// Stop lets nobody enter any more, whoever was let in, and has nothing more published.
 // Who has entered may go on writing where it is.
 func (b *BufferBuilder) Stop() {
 	storeRelease(&b.limit, 0)

@@ -297,7 +297,7 @@ func (m *Memfd) Map(access Access, length int64) (*Region, error) {
 	var mem []byte
 	err := m.control(func(fd int) error {
 		var err error
-		for tries := 0; tries < 10; tries++ {
+		for range 10 { // others may take the addresses that are found
 			mem, err = mapAligned(fd, 0, int(length), prot)
 			if !errors.Is(err, unix.ENOMEM) || !findAddresses() {
 				break

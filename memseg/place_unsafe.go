@@ -8,11 +8,11 @@ import "unsafe"
 // variable. One goroutine is at several places, as deep as it calls.
 type Place uintptr
 
-// stackBlock is the binary logarithm of that size.
-const stackBlock = 11
+// stackBlockBits is the binary logarithm of that size.
+const stackBlockBits = 11
 
 // PlaceOf returns the place of the caller, who passes a variable on its stack.
-func PlaceOf[T any](local *T) Place { return Place(uintptr(unsafe.Pointer(local)) >> stackBlock) }
+func PlaceOf[T any](local *T) Place { return Place(uintptr(unsafe.Pointer(local)) >> stackBlockBits) }
 
 // A Goroutine tells a goroutine from others that exist at the same time.
 type Goroutine uintptr

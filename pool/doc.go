@@ -4,7 +4,7 @@
 // holds the budget of the whole host: so many segments of one size. Each
 // partition gets a [Grant] of it: Required segments that are there whenever it asks
 // for them, and up to Max as long as others do not need them. A surplus is shared among
-// users, each of whom gets as much as the others or as much as he can use, and then among
+// users, each of whom gets as much as the others or as much as it can use, and then among
 // the grants of each in proportion to what they could use. It is taken back when new grants
 // come; these wait until it has come back ([NetworkBufferPool.QueueGrant]). Some can be
 // kept for users that have little ([NetworkBufferPool.SetKept]).

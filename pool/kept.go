@@ -17,7 +17,7 @@ func (p *NetworkBufferPool) SetKept(n int) {
 	p.changed()
 }
 
-// little is how much of what is kept is for one user, and with how much he has little.
+// little is how much of what is kept is for one user, and with how much it has little.
 // The caller holds the lock.
 func (p *NetworkBufferPool) little() int { return p.kept / 2 }
 

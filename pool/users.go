@@ -45,8 +45,8 @@ func (p *NetworkBufferPool) enter(u *user) {
 	u.live++
 }
 
-// forgets reports whether a user has nothing any more, and takes him out if so. The
-// caller holds the lock, and takes him off the list of users.
+// forgets reports whether a user has nothing any more, and takes it out if so. The
+// caller holds the lock, and takes it off the list of users.
 func (p *NetworkBufferPool) forgets(u *user) bool {
 	if u.live > 0 || u.has > 0 {
 		return false
@@ -95,7 +95,7 @@ func (u *user) placeIn() *int { return &u.place }
 type division struct{ level, left int }
 
 // divide divides the surplus by max-min fairness: who can use less than an equal part
-// gets what he can use, and the others share the rest. If that gives nobody more than
+// gets what it can use, and the others share the rest. If that gives nobody more than
 // little, some of what is kept is divided too, up to little for each. The caller holds
 // the lock.
 func (p *NetworkBufferPool) divide() (d division) {

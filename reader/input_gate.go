@@ -90,8 +90,8 @@ type InputGate struct {
 	idle        *memseg.Stopwatch
 	keeping     []int // channels whose user keeps much, see arm
 	nextKeeping time.Time
-	// Without the daemon: how long nothing came, and whether all that is committed is
-	// read after that.
+	// Without the daemon: for how long nothing has come, and whether every channel is
+	// read to what is committed since then, see checkDaemonLost.
 	quiet         standstill.Standstill
 	lookedForLoss bool
 	unread        unreadRecords  // what a loop over Records left

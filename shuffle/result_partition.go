@@ -41,7 +41,7 @@ type Lifecycle interface {
 // call is ErrInvalidArgument, and it has no subpartitions and no counts.
 //
 // A fault of the mapping in a call ends the partition with memseg.ErrFault, but for
-// bytes that are written into a buffer that has room, by OpenBuffer or Reserve and in
+// bytes that are written into a buffer that has room, by StartRecord or Reserve and in
 // broadcast records: that kills the process, unless the goroutine has set
 // debug.SetPanicOnFault.
 type ResultPartition struct {

@@ -29,9 +29,9 @@ func selfTest(dst []byte, goroutine, n uint64) []byte {
 	return append(dst, bytes.Repeat([]byte{byte(goroutine*31 + n)}, int(n%40))...)
 }
 
-// What two goroutines emit at once is in the stream, whole and in the order of each, if
+// What several goroutines emit at once is in the stream, whole and in the order of each, if
 // Emit has returned nil, and is not if it was refused.
-func TestTwoGoroutinesThatEmitAtOnceSpoilNothing(t *testing.T) {
+func TestGoroutinesThatEmitAtOnceSpoilNothing(t *testing.T) {
 	const goroutines, each = 3, 20_000
 	for _, subpartitions := range []int{1, 2} {
 		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: subpartitions, Segments: 32, SegmentSize: 4096})

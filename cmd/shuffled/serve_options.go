@@ -228,12 +228,12 @@ brackets, else from the default. Unknown names are errors in both.
 	newServeOptions().settings().printHelp(w)
 	fmt.Fprint(w, `
 Users:
-  What partitions do not require of -memory is shared among users, to each as much as to the others or as he can use.
-  The last eighth of each limit, and of -memory, is kept for users that have less than a sixteenth, or whose partitions
-  require less; without -allowed-uids and -allowed-gids there is only one user, who has all of -memory.
-  Who keeps the daemon busy with requests has a sixteenth of a processor for them while others are there, after two seconds of it at once.
-  Root and the daemon's own user are not held back by this, and get in for list, inspect and the like when there is no
-  connection left.
+  What partitions do not require of -memory is shared among users: each has as much as the others, or as much as it
+  can use. The last eighth of each limit, and of -memory, is kept for users that have less than a sixteenth, or whose
+  partitions require less; without -allowed-uids and -allowed-gids there is only one user, who has all of -memory.
+  Who keeps the daemon busy with requests has a sixteenth of a processor for them while others are there, after two
+  seconds of it at once. Root and the daemon's own user are not held back by this, and get in for list, inspect and
+  the like when there is no connection left.
 
 Signals:
   SIGTERM, SIGINT   take nothing new, wait for partitions to end, stop; twice: stop at once
