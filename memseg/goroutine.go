@@ -1,6 +1,7 @@
-//go:build amd64 || arm64
-
 package memseg
 
-// goroutine returns the address of the runtime's description of this goroutine.
-func goroutine() uintptr
+// A Goroutine tells a goroutine from others that exist at the same time.
+type Goroutine uintptr
+
+// ThisGoroutine returns the one that calls.
+func ThisGoroutine() Goroutine { return Goroutine(goroutine()) }

@@ -13,9 +13,3 @@ const stackBlockBits = 11
 
 // PlaceOf returns the place of the caller, who passes a variable on its stack.
 func PlaceOf[T any](local *T) Place { return Place(uintptr(unsafe.Pointer(local)) >> stackBlockBits) }
-
-// A Goroutine tells a goroutine from others that exist at the same time.
-type Goroutine uintptr
-
-// ThisGoroutine returns the one that calls.
-func ThisGoroutine() Goroutine { return Goroutine(goroutine()) }
