@@ -228,7 +228,8 @@ func TestPublishingBesideAWriterShowsWholeRecordsInOrder(t *testing.T) {
 		var started atomic.Int32 // segments that the consumer may open
 		var written atomic.Int64 // records, when all are
 		written.Store(-1)
-		b.Reset(NewRegionSegments(region, &l).Bytes(0), NewRegionSegments(region, &l).Marker(0))
+		memory := NewRegionSegments(region, &l)
+		b.Reset(memory.Bytes(0), memory.Marker(0))
 		started.Store(1)
 
 		var wg sync.WaitGroup
@@ -264,7 +265,7 @@ func TestPublishingBesideAWriterShowsWholeRecordsInOrder(t *testing.T) {
 						written.Store(int64(records))
 						return
 					}
-					b.Reset(NewRegionSegments(region, &l).Bytes(segment), NewRegionSegments(region, &l).Marker(segment))
+					b.Reset(memory.Bytes(segment), memory.Marker(segment))
 					started.Add(1)
 					mu.Unlock()
 					continue
@@ -287,7 +288,7 @@ func TestPublishingBesideAWriterShowsWholeRecordsInOrder(t *testing.T) {
 			for int(started.Load()) <= segment {
 				runtime.Gosched()
 			}
-			c := NewBufferConsumer(NewRegionSegments(region, &l).Bytes(segment), NewRegionSegments(region, &l).Marker(segment), DataBuffer, nil, 0)
+			c := NewBufferConsumer(memory.Bytes(segment), memory.Marker(segment), DataBuffer, nil, 0)
 			for !c.IsFinished() {
 				var view Buffer
 				require.NoError(t, c.Build(&view))

@@ -21,7 +21,8 @@ type filledSegment struct {
 func newFilledSegment(t *testing.T, newRegion func(testing.TB, int) *Region) *filledSegment {
 	l := testLayout(t, 1, 1, 40)
 	region := newRegion(t, int(l.RegionSize()))
-	s := &filledSegment{t: t, mem: NewRegionSegments(region, &l).Bytes(0), marker: NewRegionSegments(region, &l).Marker(0)}
+	segments := NewRegionSegments(region, &l)
+	s := &filledSegment{t: t, mem: segments.Bytes(0), marker: segments.Marker(0)}
 	s.builder = NewBufferBuilder(s.mem, s.marker)
 	var err error
 	s.consumer, err = s.builder.CreateBufferConsumer(&s.recycled, 7)

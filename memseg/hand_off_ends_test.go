@@ -58,8 +58,9 @@ func (k *handOffLink) dump(name string) string {
 		int64(q.wantReleased.Load()-first))
 	p := NewPartitionWords(k.partition)
 	fmt.Fprintf(&b, "  producer parked %d records %d markers", p.Parked.Load(), p.Records.Load())
+	segments := NewRegionSegments(k.partition, &l)
 	for i := range l.Segments {
-		fmt.Fprintf(&b, " %d", NewRegionSegments(k.partition, &l).Marker(i).Load())
+		fmt.Fprintf(&b, " %d", segments.Marker(i).Load())
 	}
 	g := GateLayout{Channels: handOffChannels}
 	w := NewChannelWords(k.gate, &g, handOffChannel)
@@ -74,8 +75,7 @@ func (k *handOffLink) dump(name string) string {
 
 // A handOffProducer writes records of eight bytes, as a ResultPartition does.
 type handOffProducer struct {
-	layout       PartitionLayout
-	region       *Region
+	segments     RegionSegments
 	events       *EventSlots
 	queue        *QueueWriter
 	builder      BufferBuilder
@@ -102,7 +102,7 @@ func newHandOffProducer(k *handOffLink, aborted *atomic.Bool, jitter func()) (*h
 	}
 	events := NewEventSlots(k.partition)
 	p := &handOffProducer{
-		layout: l, region: k.partition, events: events, queue: NewQueueWriter(k.partition, &l, 0, events), words: NewPartitionWords(k.partition),
+		segments: NewRegionSegments(k.partition, &l), events: events, queue: NewQueueWriter(k.partition, &l, 0, events), words: NewPartitionWords(k.partition),
 		consumer: NewChannelWords(k.gate, &g, handOffChannel), aborted: aborted, jitter: jitter,
 	}
 	if p.bell, err = NewDoorbell(k.partitionBell, 1); err != nil {
@@ -124,7 +124,7 @@ func (p *handOffProducer) write(n uint64, flush bool) error {
 		if err := p.whenRoom(func() bool { return p.queue.HasRoom() && p.holds < handOffSegments }); err != nil {
 			return err
 		}
-		p.builder.Reset(NewRegionSegments(p.region, &p.layout).Bytes(p.segment), NewRegionSegments(p.region, &p.layout).Marker(p.segment))
+		p.builder.Reset(p.segments.Bytes(p.segment), p.segments.Marker(p.segment))
 		d := Descriptor{Type: DataBuffer, Segment: p.segment}
 		p.segment = (p.segment + 1) % handOffSegments
 		p.holds++
@@ -223,8 +223,7 @@ func (p *handOffProducer) whenRoom(try func() bool) error {
 
 // A handOffConsumer reads a stream, as an InputGate does with a SubpartitionView.
 type handOffConsumer struct {
-	layout       PartitionLayout
-	region       *Region
+	segments     RegionSegments
 	queue        *QueueReader
 	head         BufferConsumer
 	reading      bool
@@ -250,7 +249,7 @@ func newHandOffConsumer(k *handOffLink, aborted *atomic.Bool, jitter func()) (*h
 		return nil, err
 	}
 	c := &handOffConsumer{
-		layout: l, region: k.partition, queue: NewQueueReader(k.partition, &l, 0), position: l.FirstOrdinal,
+		segments: NewRegionSegments(k.partition, &l), queue: NewQueueReader(k.partition, &l, 0), position: l.FirstOrdinal,
 		words: NewChannelWords(k.gate, &g, handOffChannel), producer: NewPartitionWords(k.partition), aborted: aborted, jitter: jitter,
 		ready: true, // it has not looked and so not armed yet
 	}
@@ -289,7 +288,7 @@ func (c *handOffConsumer) poll(b *Buffer) (ok bool, err error) {
 			if d.Type.IsEvent() {
 				c.head.ResetStatic(c.queue.EventBytes(d), d.Type, c, c.queue.Next())
 			} else {
-				c.head.Reset(NewRegionSegments(c.region, &c.layout).Bytes(d.Segment), NewRegionSegments(c.region, &c.layout).Marker(d.Segment), d.Type, c, c.queue.Next())
+				c.head.Reset(c.segments.Bytes(d.Segment), c.segments.Marker(d.Segment), d.Type, c, c.queue.Next())
 			}
 			c.reading = true
 		}

@@ -373,14 +373,15 @@ func TestControlMemoryIsInProportion(t *testing.T) {
 func TestMarkersStayAWholeLineApart(t *testing.T) {
 	l := testLayout(t, 3, 5, 100)
 	region := NewHeapRegion("test", int(l.RegionSize()))
+	segments := NewRegionSegments(region, &l)
 	for i := range l.Segments {
-		NewRegionSegments(region, &l).Marker(i).store(Position(i + 1))
-		copy(NewRegionSegments(region, &l).Bytes(i), bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize))
-		require.Equal(t, l.SegmentSize, cap(NewRegionSegments(region, &l).Bytes(i)))
+		segments.Marker(i).store(Position(i + 1))
+		copy(segments.Bytes(i), bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize))
+		require.Equal(t, l.SegmentSize, cap(segments.Bytes(i)))
 	}
 	for i := range l.Segments {
-		require.Equal(t, Position(i+1), NewRegionSegments(region, &l).Marker(i).Load())
-		require.Equal(t, bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize), NewRegionSegments(region, &l).Bytes(i))
+		require.Equal(t, Position(i+1), segments.Marker(i).Load())
+		require.Equal(t, bytes.Repeat([]byte{byte(i + 1)}, l.SegmentSize), segments.Bytes(i))
 	}
 }
 

@@ -65,7 +65,7 @@ func (p *hostileProducer) step(s *hostileScript) {
 	case 0, 1: // honest: a buffer
 		if !p.open && w.HasRoom() {
 			d := data(p.written)
-			p.builder.Reset(NewRegionSegments(p.region, &p.layout).Bytes(d.Segment), NewRegionSegments(p.region, &p.layout).Marker(d.Segment))
+			p.builder.Reset(p.segments.Bytes(d.Segment), p.segments.Marker(d.Segment))
 			p.open = w.PublishBuffer(d) == nil
 			p.written++
 		}
@@ -92,7 +92,7 @@ func (p *hostileProducer) step(s *hostileScript) {
 		word := words[s.next(len(words))]
 		word.Store(s.spoil(word.Load()))
 	case 5: // a marker
-		m := NewRegionSegments(p.region, &p.layout).Marker(s.next(pairSegments))
+		m := p.segments.Marker(s.next(pairSegments))
 		m.store(Position(s.spoil(uint64(m.Load()))))
 	case 6: // a descriptor, most often one that will be read
 		ring := [][]byte{w.ring, w.priority}[s.next(2)]
@@ -108,11 +108,11 @@ func (p *hostileProducer) step(s *hostileScript) {
 
 // A guardedConsumer reads a queue as a SubpartitionView does.
 type guardedConsumer struct {
-	reader  *QueueReader
-	layout  PartitionLayout
-	region  *Region
-	head    BufferConsumer
-	reading bool
+	reader   *QueueReader
+	layout   PartitionLayout
+	segments RegionSegments
+	head     BufferConsumer
+	reading  bool
 }
 
 // step reads one element, and returns an error only for what it found to be
@@ -159,8 +159,8 @@ func (c *guardedConsumer) step() (err error) {
 		if d.Type.IsEvent() {
 			c.head.ResetStatic(c.reader.EventBytes(d), d.Type, nil, 0)
 		} else {
-			mem := NewRegionSegments(c.region, &c.layout).Bytes(d.Segment)
-			c.head.Reset(mem, NewRegionSegments(c.region, &c.layout).Marker(d.Segment), d.Type, nil, 0)
+			mem := c.segments.Bytes(d.Segment)
+			c.head.Reset(mem, c.segments.Marker(d.Segment), d.Type, nil, 0)
 		}
 		c.reading = true
 	}
@@ -177,7 +177,7 @@ func (c *guardedConsumer) step() (err error) {
 
 func newHostileProducer(t testing.TB, newRegion func(testing.TB, int) *Region, first uint64) (*hostileProducer, *guardedConsumer) {
 	q := newQueuePair(t, newRegion, first)
-	return &hostileProducer{queuePair: q}, &guardedConsumer{reader: q.reader, layout: q.layout, region: q.region}
+	return &hostileProducer{queuePair: q}, &guardedConsumer{reader: q.reader, layout: q.layout, segments: q.segments}
 }
 
 // runHostileProducer lets the two take turns. A consumer ends its stream with
@@ -270,7 +270,7 @@ func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 			w.write(w.ring, w.mask, n, Descriptor{Type: DataType(1 + s.next(3)), Segment: s.next(eventSlots + 1), Length: s.next(eventSlotSize + 2), PartialRecordLength: s.next(256)})
 			w.next++
 			w.published.Store(w.next - uint64(s.next(3)))
-			m := NewRegionSegments(p.region, &p.layout).Marker(s.next(pairSegments))
+			m := p.segments.Marker(s.next(pairSegments))
 			m.store(Position(s.next(256) * 3 * (1 - 2*s.next(2))))
 			if s.next(8) == 0 {
 				s.spoilBytes(p.region.Bytes()[p.layout.queueOffset(1):p.layout.SegmentOffset(0)])

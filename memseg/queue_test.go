@@ -13,13 +13,14 @@ import (
 // A queuePair is both ends of the queue of subpartition 1 of 2, and the words of
 // its consumer.
 type queuePair struct {
-	layout PartitionLayout
-	region *Region
-	events *EventSlots
-	writer *QueueWriter
-	reader *QueueReader
-	words  ChannelWords
-	first  uint64
+	layout   PartitionLayout
+	region   *Region
+	segments RegionSegments
+	events   *EventSlots
+	writer   *QueueWriter
+	reader   *QueueReader
+	words    ChannelWords
+	first    uint64
 }
 
 const (
@@ -35,7 +36,7 @@ func newQueuePair(t testing.TB, newRegion func(testing.TB, int) *Region, first u
 	require.NoError(t, err)
 	events := NewEventSlots(region)
 	p := &queuePair{
-		layout: l, region: region, first: first, events: events,
+		layout: l, region: region, segments: NewRegionSegments(region, &l), first: first, events: events,
 		writer: NewQueueWriter(region, &l, 1, events), reader: NewQueueReader(region, &l, 1),
 		words: NewChannelWords(newRegion(t, int(gate.RegionSize())), &gate, 2),
 	}
