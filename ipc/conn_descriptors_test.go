@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/fdtest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
 
 func TestReceivedDescriptorsAreTheFilesSentAndCloseOnExec(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	region, doorbell := newFile(t, "region"), newFile(t, "doorbell")
 	require.NoError(t, a.Send(hello(1, 0), region, doorbell))
@@ -34,7 +35,7 @@ func TestReceivedDescriptorsAreTheFilesSentAndCloseOnExec(t *testing.T) {
 }
 
 func TestDescriptorsBelongToTheirMessage(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	first, third := newFile(t, "first"), newFile(t, "third")
 	require.NoError(t, a.Send(hello(1, 0), first))
@@ -58,7 +59,7 @@ func TestDescriptorsBelongToTheirMessage(t *testing.T) {
 }
 
 func TestMessageCarriesUpTo253Descriptors(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	files := newFiles(t, MaxFDs+1)
 
@@ -76,34 +77,17 @@ func TestMessageCarriesUpTo253Descriptors(t *testing.T) {
 	require.Equal(t, "shared", contents(t, fds[MaxFDs-1]))
 }
 
-// lowerFDLimit lets this process open only so many descriptors more, until the
-// returned function is called.
-func lowerFDLimit(t *testing.T, more uint64) (restore func()) {
-	t.Helper()
-	var limit unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	first := 0 // of the numbers that are free and are not to be given out
-	for range more + 1 {
-		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
-		require.NoError(t, err)
-		defer unix.Close(fd)
-		first = fd
-	}
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(first), Max: limit.Max}))
-	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
-}
-
 func TestDescriptorsLostForWantOfSlotsCostOneMessage(t *testing.T) {
 	for _, slots := range []uint64{0, 1, 7} {
 		t.Run(fmt.Sprintf("%d of 8 fit", slots), func(t *testing.T) {
-			checkFDs(t)
+			fdtest.Check(t)
 			a, b := newPair(t)
 			files := newFiles(t, 8)
-			before := openFDs(t)
+			before := fdtest.Open()
 			require.NoError(t, a.Send(hello(1, 0), files...))
 
 			got := &controlpb.ClientMessage{}
-			restore := lowerFDLimit(t, slots)
+			restore := fdtest.Leave(t, slots)
 			fds, err := b.Receive(got)
 			restore()
 			require.ErrorIs(t, err, ErrDescriptorsLost)
@@ -113,7 +97,7 @@ func TestDescriptorsLostForWantOfSlotsCostOneMessage(t *testing.T) {
 			require.ErrorContains(t, err, "RLIMIT_NOFILE")
 			require.EqualValues(t, 1, got.GetRequestId(), "the message itself is whole")
 			require.Empty(t, fds)
-			require.Equal(t, before, openFDs(t), "descriptors of a cut packet")
+			require.Empty(t, before.Changes(), "descriptors of a cut packet")
 
 			require.NoError(t, a.Send(hello(2, 0), files...))
 			fds, err = b.Receive(got)
@@ -125,14 +109,14 @@ func TestDescriptorsLostForWantOfSlotsCostOneMessage(t *testing.T) {
 }
 
 func TestRefusedDescriptorsAreNeverOpened(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	b.RefuseDescriptors()
 	require.NoError(t, a.Send(hello(1, 0)))
 	require.NoError(t, a.Send(hello(2, 0), newFiles(t, MaxFDs)...))
 	_, err := b.Receive(&controlpb.ClientMessage{})
 	require.NoError(t, err)
-	restore := lowerFDLimit(t, 0)
+	restore := fdtest.Leave(t, 0)
 	defer restore()
 	_, err = b.Receive(&controlpb.ClientMessage{})
 	require.ErrorIs(t, err, shuffle.ErrProtocol)

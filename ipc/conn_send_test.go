@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/fdtest"
 	"shuffled/ipc/controlpb"
 )
 
 func TestSendToAPeerThatDoesNotReadTimesOutAndSendsNothing(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	a.SetSendTimeout(30 * time.Millisecond)
 	sent := fillSocket(t, a)
@@ -36,7 +37,7 @@ func TestSendToAPeerThatDoesNotReadTimesOutAndSendsNothing(t *testing.T) {
 }
 
 func TestWaitingBehindABlockedSenderTimesOutToo(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, _ := newPair(t)
 	require.NoError(t, a.acquireSend(time.Time{}))
 	a.SetSendTimeout(10 * time.Millisecond)
@@ -47,7 +48,7 @@ func TestWaitingBehindABlockedSenderTimesOutToo(t *testing.T) {
 }
 
 func TestConcurrentSendersDoNotMixMessages(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	const senders, each = 8, 200
 	file := newFiles(t, 1)
@@ -82,7 +83,7 @@ func TestConcurrentSendersDoNotMixMessages(t *testing.T) {
 }
 
 func TestSendBufferIsRaisedToHoldTheLongestMessage(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fds[1])

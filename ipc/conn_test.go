@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"shuffled/internal/fdtest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -39,7 +40,7 @@ func requireMessage(t testing.TB, want, got proto.Message) {
 }
 
 func TestReceiveReturnsMessagesWholeAndInOrder(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	for id, size := range []int{0, 1, 1000, 60_000} {
 		require.NoError(t, a.Send(hello(uint64(id), size)))
@@ -54,7 +55,7 @@ func TestReceiveReturnsMessagesWholeAndInOrder(t *testing.T) {
 }
 
 func TestMessageSizeIsLimitedOnSend(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	err := a.Send(helloOfSize(t, MaxMessageSize+1))
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
@@ -120,17 +121,17 @@ func TestPacketsOutsideTheProtocolAreErrorsAndTheirDescriptorsClosed(t *testing.
 		{"above the limit by far", make([]byte, MaxMessageSize+50_000), "packet: got more than 131072 bytes, limit 131072"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			checkFDs(t)
+			fdtest.Check(t)
 			c, peer := newRawPair(t)
 			files := newFiles(t, 3)
-			before := openFDs(t)
+			before := fdtest.Open()
 			require.NoError(t, unix.Sendmsg(peer, test.packet, unix.UnixRights(files...), nil, 0))
 
 			fds, err := c.Receive(&controlpb.ClientMessage{})
 			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			require.ErrorContains(t, err, test.says)
 			require.Empty(t, fds)
-			require.Equal(t, before, openFDs(t), "descriptors of a refused packet")
+			require.Empty(t, before.Changes(), "descriptors of a refused packet")
 
 			require.NoError(t, unix.Sendto(peer, valid, 0, nil))
 			_, again := c.Receive(&controlpb.ClientMessage{})
@@ -140,7 +141,7 @@ func TestPacketsOutsideTheProtocolAreErrorsAndTheirDescriptorsClosed(t *testing.
 }
 
 func TestMessageOfALaterVersionKeepsItsKnownFields(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	c, peer := newRawPair(t)
 	packet, err := proto.Marshal(&controlpb.ClientMessage{RequestId: 9})
 	require.NoError(t, err)
@@ -154,7 +155,7 @@ func TestMessageOfALaterVersionKeepsItsKnownFields(t *testing.T) {
 }
 
 func TestReceiveResetsTheMessage(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	require.NoError(t, a.Send(&controlpb.ClientMessage{RequestId: 3}))
 	got := hello(8, 10)
@@ -164,7 +165,7 @@ func TestReceiveResetsTheMessage(t *testing.T) {
 }
 
 func TestNewConnTakesSeqpacketSocketsOnly(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	for _, fd := range fds {
@@ -183,7 +184,7 @@ func TestNewConnTakesSeqpacketSocketsOnly(t *testing.T) {
 }
 
 func TestPeerIsTheProcessAtTheOtherEnd(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	want := Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), PID: int32(os.Getpid())}
 	a, b := newPair(t)
 	dialled, accepted := newSocket(t)
@@ -216,7 +217,7 @@ func newSocket(t testing.TB) (dialled, accepted *Conn) {
 }
 
 func TestReceiveDoesNotAllocateItsBuffer(t *testing.T) {
-	checkFDs(t)
+	fdtest.Check(t)
 	a, b := newPair(t)
 	msg, got := hello(1, 0), &controlpb.ClientMessage{}
 	roundTrip := func() {

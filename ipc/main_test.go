@@ -1,7 +1,6 @@
 package ipc
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,27 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
-}
-
-// openFDs counts the descriptors of this process.
-func openFDs(t testing.TB) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
-}
-
-// checkFDs fails the test if it ends with other descriptors open than it began
-// with. It must be called before anything that opens some.
-func checkFDs(t testing.TB) {
-	t.Helper()
-	// The runtime opens its poller's descriptors on first use.
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, r.Close())
-	require.NoError(t, w.Close())
-	before := openFDs(t)
-	t.Cleanup(func() { require.Equal(t, before, openFDs(t), "open file descriptors") })
 }
 
 // newPair returns both ends of a connection, which the end of the test closes.

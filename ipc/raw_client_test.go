@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/fdtest"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
 	"shuffled/shuffle"
@@ -33,7 +34,7 @@ func startServer(t testing.TB, config Config) *testServer {
 
 func startServerWith(t testing.TB, config Config, calls memoryCalls) *testServer {
 	t.Helper()
-	checkFDs(t)
+	fdtest.Check(t)
 	mappings := memseg.LiveMappings()
 	s, err := newServer(config, calls, time.Millisecond)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/internal/fdtest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -45,7 +46,7 @@ func TestCreationWithoutDescriptorsNamesTheLimit(t *testing.T) {
 	} {
 		for free := range uint64(4) { // region, doorbell, and a copy of each
 			answer := func() *controlpb.ServerMessage {
-				defer lowerFDLimit(t, free)()
+				defer fdtest.Leave(t, free)()
 				return c.ask(msg())
 			}()
 			err := DecodeError(answer.GetError())

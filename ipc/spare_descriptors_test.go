@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/internal/fdtest"
 	"shuffled/ipc/controlpb"
 )
 
@@ -19,7 +20,7 @@ func TestSpareDescriptorsAreForNotificationsThatBringSome(t *testing.T) {
 		"answer":                        {1, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checkFDs(t)
+			fdtest.Check(t)
 			a, b := newPair(t)
 			b.KeepSpareDescriptors()
 			defer b.spare.close()

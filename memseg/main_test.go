@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"shuffled/internal/fdtest"
 )
 
 // childVariable names the part that this test binary plays when a test has
@@ -30,10 +32,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	before := held()
+	mappings, descriptors := LiveMappings(), fdtest.Open()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if after := held(); code == 0 && after != before && !isFuzzing() {
-			fmt.Fprintf(os.Stderr, "the tests began with %+v and left %+v\n", before, after)
+		left, changes := LiveMappings()-mappings, descriptors.Changes()
+		if code == 0 && !isFuzzing() && (left != 0 || len(changes) > 0) {
+			fmt.Fprintf(os.Stderr, "%d mappings are left, descriptors have changed: %q\n", left, changes)
 			code = 1
 		}
 		os.Exit(code)
@@ -49,31 +52,13 @@ func isFuzzing() bool {
 	return false
 }
 
-// resources are what a test must give back.
-type resources struct {
-	Mappings    int64
-	Descriptors int
-}
-
-func held() resources {
-	// The runtime opens its poller's descriptors on first use.
-	if r, w, err := os.Pipe(); err == nil {
-		_ = r.Close()
-		_ = w.Close()
-	}
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		panic(err)
-	}
-	return resources{LiveMappings(), len(entries)}
-}
-
 // checkHeld fails the test if it ends with other mappings or descriptors than it
 // began with. It must be called before anything that makes some.
 func checkHeld(t testing.TB) {
 	t.Helper()
-	before := held()
-	t.Cleanup(func() { require.Equal(t, before, held(), "mappings and descriptors") })
+	fdtest.Check(t)
+	before := LiveMappings()
+	t.Cleanup(func() { require.Equal(t, before, LiveMappings(), "mappings") })
 }
 
 // newRandom returns a source of random numbers whose seed is logged. The variable

@@ -8,26 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/daemontest"
+	"shuffled/internal/fdtest"
 	"shuffled/reader"
 	"shuffled/shuffle"
 )
-
-// leaveDescriptors lets this process, which is a worker here, open only so many
-// files more, until the returned function is called.
-func leaveDescriptors(t *testing.T, more uint64) (restore func()) {
-	t.Helper()
-	var limit unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	first := 0 // of the numbers that are free and are not to be given out
-	for range more + 1 {
-		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
-		require.NoError(t, err)
-		defer unix.Close(fd)
-		first = fd
-	}
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(first), Max: limit.Max}))
-	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }
-}
 
 // countBuffers reads a gate to its end.
 func countBuffers(t *testing.T, gate *reader.InputGate) (data int) {
@@ -51,7 +35,7 @@ func untilRefused(t *testing.T, free uint64, open func() (io.Closer, error)) (er
 	t.Helper()
 	for range 100 {
 		var opened io.Closer
-		restore := leaveDescriptors(t, free)
+		restore := fdtest.Leave(t, free)
 		opened, err = open()
 		restore()
 		if err != nil {
@@ -113,7 +97,7 @@ func TestWorkerWithFewDescriptorsHasManyPartitions(t *testing.T) {
 	producer, consumer := dial(t, d), dial(t, d)
 	const partitions = 200
 	// Both clients may be receiving a message with two.
-	defer leaveDescriptors(t, 4)()
+	defer fdtest.Leave(t, 4)()
 	spec := reader.GateSpec{Timeout: daemontest.Patience}
 	for range partitions {
 		spec.Inputs = append(spec.Inputs, reader.Input{Partition: shuffle.NewPartitionID()})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"shuffled/internal/fdtest"
 	"shuffled/memseg"
 )
 
@@ -20,10 +21,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	before := heldDescriptors()
+	descriptors := fdtest.Open()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if after := heldDescriptors(); code == 0 && after != before {
-			fmt.Fprintf(os.Stderr, "the tests began with %d descriptors and left %d\n", before, after)
+		if changes := descriptors.Changes(); code == 0 && len(changes) > 0 {
+			fmt.Fprintf(os.Stderr, "descriptors have changed: %q\n", changes)
 			code = 1
 		}
 		if mappings := memseg.LiveMappings(); code == 0 && mappings != 0 {
@@ -32,19 +33,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(code)
 	}))
-}
-
-func heldDescriptors() int {
-	// The runtime opens its poller's descriptors on first use.
-	if r, w, err := os.Pipe(); err == nil {
-		_ = r.Close()
-		_ = w.Close()
-	}
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		panic(err)
-	}
-	return len(entries)
 }
 
 // openTracer returns a tracer that the end of the test closes. It skips the test

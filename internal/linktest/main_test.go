@@ -34,7 +34,7 @@ func TestLeavesWhatItIsTold(t *testing.T) {
 }
 
 func TestBinaryThatLeavesSomethingFails(t *testing.T) {
-	for leaves, want := range map[string]string{"nothing": "", "descriptor": "descriptors are left: [\"", "mapping": "1 mappings are left\n"} {
+	for leaves, want := range map[string]string{"nothing": "", "descriptor": "descriptors have changed: [\"+", "mapping": "1 mappings are left\n"} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestLeavesWhatItIsTold$")
 		cmd.Env = append(os.Environ(), "TEST_LEAVES="+leaves)
 		out, err := cmd.CombinedOutput()
