@@ -262,7 +262,7 @@ func (l *GateLayout) validate() error {
 	return nil
 }
 
-// ChannelOffset returns where the words of a channel start.
+// channelOffset returns where the words of a channel start.
 func (l *GateLayout) channelOffset(channel int) int64 {
 	return gateChannelsStart + int64(channel)*gateChannelStride
 }

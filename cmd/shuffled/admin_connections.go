@@ -14,7 +14,7 @@ import (
 // operator or two, and probes. Their descriptors are kept from clients.
 const maxAdminConnections = 32
 
-// AdminConnections are the HTTP connections, at most maxAdminConnections. A new one
+// adminConnections are the HTTP connections, at most maxAdminConnections. A new one
 // always gets in: for it goes one of the peer that has most, see tcpPeer: the one that
 // has been without a request for longest, or if all have one, the one that began it
 // first. So whoever opens thousands closes their own, and a probe of somebody else is

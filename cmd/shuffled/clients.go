@@ -14,7 +14,7 @@ func runClients(p process) error {
 	return listRows(p, (*client.Client).Clients, newClientJSON, writeClientTable)
 }
 
-// ClientJSON is a client as programs see it. Fields are only ever added.
+// clientJSON is a client as programs see it. Fields are only ever added.
 type clientJSON struct {
 	ID                  uint64      `json:"id"`
 	Name                string      `json:"name"`

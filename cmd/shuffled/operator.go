@@ -19,7 +19,7 @@ import (
 	"shuffled/internal/foreigntext"
 )
 
-// OperatorOptions are what the commands that ask a running daemon take.
+// operatorOptions are what the commands that ask a running daemon take.
 type operatorOptions struct {
 	socket string
 	output string

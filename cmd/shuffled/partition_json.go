@@ -6,7 +6,7 @@ import (
 	"shuffled/shuffle"
 )
 
-// PartitionJSON is a partition as programs see it. Fields are only ever added.
+// partitionJSON is a partition as programs see it. Fields are only ever added.
 type partitionJSON struct {
 	ID                  string             `json:"id"`
 	Name                string             `json:"name"`

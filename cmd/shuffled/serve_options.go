@@ -10,7 +10,7 @@ import (
 	"shuffled/pool"
 )
 
-// ServeOptions are what the daemon takes, with the names of their flags.
+// serveOptions are what the daemon takes, with the names of their flags.
 type serveOptions struct {
 	socket      string
 	socketGroup string
@@ -37,7 +37,7 @@ type serveOptions struct {
 	budget memoryBudget // what the default of memory was made of
 }
 
-// LimitOptions are those that become ipc.Limits; 0 is the server's default.
+// limitOptions are those that become ipc.Limits; 0 is the server's default.
 type limitOptions struct {
 	maxConnections, maxPartitions, maxGates, maxInputsPerGate int
 	maxControlMemory, maxHeapMemory                           int64

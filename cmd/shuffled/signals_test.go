@@ -2,6 +2,8 @@ package main
 
 import (
 	"net/http"
+	"os"
+	"os/signal"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,9 @@ import (
 )
 
 func TestHangUpDrainsHoweverOftenItComes(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, unix.SIGHUP) // or the daemon would inherit that it is ignored, if the tests run under nohup
+	defer signal.Stop(caught)
 	d := start(t, "-drain-timeout", "1h")
 	c := dial(t, d)
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
