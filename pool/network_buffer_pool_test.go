@@ -47,9 +47,9 @@ func createGrant(t *testing.T, p *NetworkBufferPool, required, most int) (*Grant
 // are all that were ever created and may still hold something.
 func requireNetworkInvariants(t *testing.T, p *NetworkBufferPool, grants []*Grant) {
 	t.Helper()
+	p.Settle() // and tells of it
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settle()
 	var held, lingering, required, reserved, sizes, most, inTurn int
 	for _, g := range grants {
 		held += g.held
