@@ -58,10 +58,13 @@ func (p *ResultPartition) broadcastLong(ctx context.Context, first, second []byt
 }
 
 // broadcastParts is writeParts to all subpartitions.
-func (p *ResultPartition) broadcastParts(rest int, parts ...*[]byte) (left int, err error) {
+func (p *ResultPartition) broadcastParts(rest int, first, second *[]byte) (left int, err error) {
+	whole := p.appendRest(&p.broadcast, rest, *first, *second)
 	p.broadcastMu.Lock()
 	defer p.broadcastMu.Unlock()
-	if rest, err = p.appendParts(&p.broadcast, rest, parts...); err != nil {
+	if whole {
+		rest = 0
+	} else if rest, err = p.appendPart(&p.broadcast, rest, first, second); err != nil {
 		return rest, err
 	}
 	if p.broadcast.IsFull() {

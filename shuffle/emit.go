@@ -77,12 +77,16 @@ func (p *ResultPartition) EmitRecordParts(ctx context.Context, first, second []b
 }
 
 // writeParts writes what fits of a record, of which so many bytes are not written, and
-// publishes it under one lock: the output flusher finds no part of a record in a buffer
-// that is open.
-func (p *ResultPartition) writeParts(s *ResultSubpartition, rest int, parts ...*[]byte) (left int, err error) {
+// publishes it, so that the output flusher finds no part of a record in an open buffer:
+// all of it is one step of the builder, and a part of it ends the buffer under its lock.
+func (p *ResultPartition) writeParts(s *ResultSubpartition, rest int, first, second *[]byte) (left int, err error) {
+	if p.appendRest(s.builder, rest, *first, *second) {
+		p.commit(s)
+		return 0, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if rest, err = p.appendParts(s.builder, rest, parts...); err != nil {
+	if rest, err = p.appendPart(s.builder, rest, first, second); err != nil {
 		return rest, err
 	}
 	p.commitLocked(s)
@@ -172,9 +176,23 @@ func (p *ResultPartition) partialLength(rest, size int) int {
 	return min(rest, p.layout.SegmentSize)
 }
 
-// appendParts writes what fits of a record's parts, cuts it off them, and notes whether
-// the record is begun. It returns how many bytes are left of it.
-func (p *ResultPartition) appendParts(b *memseg.BufferBuilder, rest int, parts ...*[]byte) (left int, err error) {
+// appendRest writes all that is left of a record, if it fits.
+func (p *ResultPartition) appendRest(b *memseg.BufferBuilder, rest int, first, second []byte) bool {
+	dst := b.Reserve(rest)
+	if dst == nil {
+		return false
+	}
+	copy(dst[copy(dst, first):], second)
+	b.Advance(rest)
+	if p.begun != "" {
+		p.begun = ""
+	}
+	return true
+}
+
+// appendPart writes what fits of a record that goes on in the next buffer, cuts it off
+// its parts, and returns how many bytes are left.
+func (p *ResultPartition) appendPart(b *memseg.BufferBuilder, rest int, parts ...*[]byte) (left int, err error) {
 	for _, part := range parts {
 		n, err := b.Append(*part)
 		if err != nil {
