@@ -32,7 +32,7 @@ func TestNothingIsRefusedByName(t *testing.T) {
 		Rest:   "it is about the words of regions whose headers were checked, of which no user has one, or takes descriptors over",
 		Errors: []error{ErrClosed, ErrReleased, ErrFreed, ErrOutOfBounds, ErrRegionSize, ErrLayout, ErrConsumerExists},
 		Fine: []string{
-			"AccessError.Unwrap", "BufferBuilder.Append", "BufferBuilder.AppendAndCommit", "BufferBuilder.CreateBufferConsumer",
+			"BufferBuilder.Append", "BufferBuilder.AppendAndCommit", "BufferBuilder.CreateBufferConsumer",
 			"BufferBuilder.CreateBufferConsumerFromBeginning", "FaultOf", "MemorySegment.EqualTo", "MemorySegment.Free", "Region.Slice", "Slice.Slice",
 		},
 	})

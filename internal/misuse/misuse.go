@@ -37,8 +37,10 @@ type Package struct {
 	// Errors are the kinds of error that a call may return.
 	Errors []error
 	// Fine names functions and methods to which nothing is a sensible argument: their
-	// error may be nil.
+	// error is nil at least once.
 	Fine []string
+
+	wasLeft, wasFine map[string]bool // of Left and Fine
 }
 
 // Check makes all calls.
@@ -46,6 +48,7 @@ func Check(t *testing.T, p Package) {
 	t.Helper()
 	exported, ofTests := exports(t)
 	called := make(map[string]bool)
+	p.wasLeft, p.wasFine = make(map[string]bool), make(map[string]bool)
 	for _, v := range p.Types {
 		typ := reflect.TypeOf(v).Elem()
 		name, _, _ := strings.Cut(typ.Name(), "[") // of a generic type
@@ -64,11 +67,10 @@ func Check(t *testing.T, p Package) {
 		require.True(t, exported[name], "%s is not there any more", name)
 	}
 	for name := range p.Left {
-		plain := name
-		if end := strings.IndexAny(name, ".("); end >= 0 {
-			plain = name[:end]
-		}
-		require.True(t, exported[plain], "%s is not there any more", name)
+		require.True(t, exported[name] || p.wasLeft[name], "%s is not there any more", name)
+	}
+	for _, name := range p.Fine {
+		require.True(t, p.wasFine[name], "%s of nothing returns an error, or is not called", name)
 	}
 }
 
@@ -125,15 +127,22 @@ func (p *Package) callMethods(t *testing.T, name string, typ reflect.Type, ofTes
 	for i := range pointer.NumMethod() {
 		method := pointer.Method(i)
 		full := name + "." + method.Name
-		if _, isLeft := p.Left[full]; isLeft || ofTests[full] {
+		if p.leaves(full) || ofTests[full] {
 			continue
 		}
 		p.call(t, full, reflect.New(typ).Method(i))
 		_, ofValue := typ.MethodByName(method.Name)
-		if _, isLeft := p.Left[name+"(nil)"]; !ofValue && !isLeft {
+		if !ofValue && !p.leaves(name+"(nil)") {
 			p.call(t, full, reflect.Zero(pointer).Method(i))
 		}
 	}
+}
+
+// leaves reports whether a method or a nil pointer is not called.
+func (p *Package) leaves(name string) bool {
+	_, isLeft := p.Left[name]
+	p.wasLeft[name] = isLeft
+	return isLeft
 }
 
 var (
@@ -185,7 +194,7 @@ func (p *Package) judge(t *testing.T, name string, call func() []reflect.Value) 
 
 func (p *Package) judgeError(t *testing.T, name string, err error) {
 	if err == nil {
-		if !slices.Contains(p.Fine, name) {
+		if p.wasFine[name] = true; !slices.Contains(p.Fine, name) {
 			t.Errorf("%s of nothing returns no error", name)
 		}
 		return
