@@ -338,6 +338,17 @@ func (c *Conn) RefuseDescriptors() {
 // stopReceive ends the Receive that waits and those that come.
 func (c *Conn) stopReceive() { _ = c.socket.SetReadDeadline(time.Unix(1, 0)) }
 
+// isHungUp reports whether the peer has closed its end. What it has sent before may
+// still be received.
+func (c *Conn) isHungUp() (yes bool) {
+	_ = c.raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(poll, 0)
+		yes = err == nil && n > 0 && poll[0].Revents&unix.POLLHUP != 0
+	})
+	return yes
+}
+
 // waitForRoom waits until the socket takes a packet of any size but the largest.
 // Close ends it.
 func (c *Conn) waitForRoom() error {

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/ipc/controlpb"
+	"shuffled/shuffle"
 )
 
 func TestUserHasABurstAndThenItsShareOfTheDaemonsTime(t *testing.T) {
@@ -60,4 +63,106 @@ func TestUserWhoKeepsTheDaemonBusyWaitsBesideOthersOnly(t *testing.T) {
 			require.Equal(t, c.heldBack, s.Snapshot().Totals.HeldBack > 0)
 		})
 	}
+}
+
+// paidAt returns when a user's work is paid for, and whether any was counted.
+func (p *paces) paidAt(uid uint32) (at time.Time, counted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, counted = p.paid[uid]
+	return at, counted
+}
+
+func (p *paces) forget(uid uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.paid, uid)
+}
+
+// sessionOf returns the session of a user who has one.
+func (s *testServer) sessionOf(uid uint32) *session {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for session := range s.sessions {
+		if session.who.UID == uid {
+			return session
+		}
+	}
+	s.t.Fatalf("uid %d has no session", uid)
+	return nil
+}
+
+func TestAnswersThatAreMadeLaterAreWorkForTheirUser(t *testing.T) {
+	const busy, work = 4001, 20 * time.Millisecond
+	config := serverConfig()
+	config.AllowedUIDs = []uint32{busy}
+	s := startServer(t, config)
+	client := s.greetAs(busy)
+	before := time.Now()
+	s.sessionOf(busy).answerFunc(7, largeAnswer, func() (*controlpb.ServerMessage, FDs, error) {
+		time.Sleep(work)
+		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Ack{Ack: &controlpb.Ack{}}}, nil, nil
+	})
+	require.NotNil(t, client.next().GetAck())
+	paid, _ := s.paces.paidAt(busy)
+	require.GreaterOrEqual(t, paid.Sub(before), work*paceShare)
+}
+
+func TestWaitForAClientToLetGoIsNoWorkForItsUser(t *testing.T) {
+	const user = 4001
+	config := serverConfig()
+	config.AllowedUIDs = []uint32{user}
+	s := startServer(t, config)
+	client := s.greetAs(user)
+	client.ask(listMessage())
+	session := s.sessionOf(user)
+	require.Eventually(t, func() bool { // until it waits for the next message
+		s.paces.forget(user)
+		time.Sleep(10 * time.Millisecond)
+		_, counted := s.paces.paidAt(user)
+		return !counted
+	}, testPatience, time.Millisecond)
+	session.kick(errKicked)
+	require.Eventually(t, func() bool { // the client has not received why
+		_, counted := s.paces.paidAt(user)
+		return counted
+	}, testPatience, time.Millisecond, "its end is counted before the wait")
+	select {
+	case <-client.served:
+		t.Fatal("the session did not wait for its client")
+	default:
+	}
+}
+
+func TestClientThatIsGoneIsHeldBackOnce(t *testing.T) {
+	const busy, other = 4001, 4002
+	config := serverConfig()
+	config.AllowedUIDs = []uint32{busy, other}
+	s := startServer(t, config)
+	s.greetAs(busy)
+	s.greetAs(other)
+	ours, theirs, err := Pair()
+	require.NoError(t, err)
+	session := s.newSession(theirs, shuffle.Principal{UID: busy})
+	defer session.flight.end()
+	defer session.outbox.Close()
+	waits := func() bool {
+		before := s.paces.totalHeldBack()
+		s.paces.spend(busy, time.Hour, time.Now())
+		session.waitItsTurn()
+		return s.paces.totalHeldBack() > before
+	}
+	require.True(t, waits())
+	require.True(t, waits())
+	require.NoError(t, ours.Close())
+	require.False(t, waits(), "it has left messages behind")
+
+	ours, theirs, err = Pair()
+	require.NoError(t, err)
+	require.NoError(t, ours.Close())
+	session = s.newSession(theirs, shuffle.Principal{UID: busy})
+	defer session.flight.end()
+	defer session.outbox.Close()
+	require.True(t, waits(), "another connection for the next request is no way around")
 }

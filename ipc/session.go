@@ -47,8 +47,9 @@ type session struct {
 
 	kicked  atomic.Pointer[error] // why the daemon ends it
 	greeted bool
-	pause   time.Duration // before the next message is received
-	gates   map[uint64]*hostedGate
+	// heldBack says that it has waited its turn.
+	heldBack bool
+	gates    map[uint64]*hostedGate
 
 	mu         sync.Mutex
 	creations  map[uint64]*creation     // under way, by the id of their request
@@ -78,9 +79,9 @@ func (s *session) serve(decided func()) {
 		return
 	}
 	decided()
-	s.works(func() {}) // an earlier connection's work may not be paid for yet
 	reason := s.run()
 	s.works(func() { s.end(reason) })
+	s.takeLeave(reason)
 	s.server.operators.leave(s)
 	s.server.ledger.release(s.who.UID, s.use)
 }
@@ -122,24 +123,35 @@ func (s *session) admit() error {
 	return nil
 }
 
-// works does something for the client and counts the time for its user.
+// works does something for the client and counts the time for its user. What it does
+// must not wait for the client. For any goroutine.
 func (s *session) works(f func()) {
-	started := time.Now()
-	f()
-	if now := time.Now(); !isPrivileged(s.who.UID) {
-		s.pause = s.server.paces.spend(s.who.UID, now.Sub(started), now)
-	}
-}
-
-// waitItsTurn waits as long as works has found, if there are others.
-func (s *session) waitItsTurn() {
-	if s.pause == 0 || !s.server.ledger.isShared() {
+	if isPrivileged(s.who.UID) {
+		f()
 		return
 	}
-	s.server.throttle.Warn(s.log, "a user keeps the daemon busy beside others, and its requests wait", "pause", s.pause)
 	started := time.Now()
+	f()
+	now := time.Now()
+	s.server.paces.spend(s.who.UID, now.Sub(started), now)
+}
+
+// waitItsTurn waits until what was done for the user is paid for, if there are others.
+// A client that is gone waits once, not for each message that it has left behind: it is
+// to be found out soon.
+func (s *session) waitItsTurn() {
+	if isPrivileged(s.who.UID) {
+		return
+	}
+	started := time.Now()
+	pause := s.server.paces.spend(s.who.UID, 0, started)
+	if pause == 0 || !s.server.ledger.isShared() || s.heldBack && s.conn.isHungUp() {
+		return
+	}
+	s.heldBack = true
+	s.server.throttle.Warn(s.log, "a user keeps the daemon busy beside others, and its requests wait", "pause", pause)
 	select {
-	case <-time.After(s.pause):
+	case <-time.After(pause):
 	case <-s.outbox.ended:
 	case <-s.server.stopping:
 	}
@@ -261,6 +273,11 @@ func (s *session) end(reason error) {
 		}
 		g.free()
 	}
+}
+
+// takeLeave tells the client what is left to say, closes the connection, and waits until
+// the client has let go of it.
+func (s *session) takeLeave(reason error) {
 	left := nothingLingers
 	if s.notAdmitted == nil {
 		left = s.conn.linger()
@@ -295,8 +312,12 @@ func (s *session) reply(requestID uint64, msg *controlpb.ServerMessage, fds ...i
 // answerFunc answers a request with a message that is made when its turn comes,
 // and is at most so large.
 func (s *session) answerFunc(id uint64, most load, build func() (*controlpb.ServerMessage, FDs, error)) {
-	_ = s.outbox.postFunc(asNotification(func() (*controlpb.ServerMessage, FDs, error) {
-		msg, fds, err := build()
+	_ = s.outbox.postFunc(asNotification(func() (msg *controlpb.ServerMessage, fds FDs, err error) {
+		if most.descriptors > 0 {
+			msg, fds, err = build() // it may wait for descriptors
+		} else {
+			s.works(func() { msg, fds, err = build() })
+		}
 		if err != nil {
 			s.server.statistics.reject(err)
 			msg, err = &controlpb.ServerMessage{Body: &controlpb.ServerMessage_Error{Error: EncodeError(err)}}, nil
