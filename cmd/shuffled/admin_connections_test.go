@@ -224,3 +224,21 @@ func TestScrapesAtOnceAreLimitedAndHealthIsAnswered(t *testing.T) {
 		require.Equal(t, http.StatusOK, <-statuses)
 	}
 }
+
+func TestConnectionsWhoseUserIsNotKnownAreOfOnePeer(t *testing.T) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	peers := make(map[string]int)
+	for i := range byte(8) {
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2+i)}}
+		conn, err := from.Dial("tcp4", listener.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, conn.Close()) // its socket is nobody's from now on
+		accepted, err := listener.Accept()
+		require.NoError(t, err)
+		peers[tcpPeer(accepted)]++
+		require.NoError(t, accepted.Close())
+	}
+	require.Len(t, peers, 1, "%v", peers)
+}

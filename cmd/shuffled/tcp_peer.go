@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpPeer names who is at the other end of a connection: the user, if it is on this
-// host and the kernel tells, else the address.
+// tcpPeer names who is at the other end of a connection: on this host the user, or all
+// of whom the kernel does not tell, such as those who have closed their end already;
+// else the address. A user of this host has many addresses.
 func tcpPeer(conn net.Conn) string {
 	local, ok := conn.LocalAddr().(*net.TCPAddr)
 	if !ok {
@@ -25,6 +26,7 @@ func tcpPeer(conn net.Conn) string {
 		if uid, err := uidOfSocket(remote.AddrPort(), local.AddrPort()); err == nil {
 			return fmt.Sprintf("uid %d", uid)
 		}
+		return "this host"
 	}
 	return remote.IP.String()
 }
