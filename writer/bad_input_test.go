@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -170,6 +171,56 @@ func TestCodecThatUsesItsWriterIsRefusedOnTheLongWay(t *testing.T) {
 	require.ErrorIs(t, inner, shuffle.ErrConcurrentUse)
 	require.NoError(t, w.Finish(context.Background()))
 	require.EqualValues(t, 1, w.Counters().Records)
+}
+
+func TestCodecThatUsesItsWriterIsRefused(t *testing.T) {
+	ctx := context.Background()
+	for name, use := range map[string]func(w *writer.RecordWriter[string]) error{
+		"emits":               func(w *writer.RecordWriter[string]) error { return w.Emit(ctx, "inner") },
+		"emits a long one":    func(w *writer.RecordWriter[string]) error { return w.EmitTo(ctx, string(make([]byte, 200)), 0) },
+		"emits to another":    func(w *writer.RecordWriter[string]) error { return w.EmitTo(ctx, "inner", 1) },
+		"broadcasts":          func(w *writer.RecordWriter[string]) error { return w.Broadcast(ctx, "inner") },
+		"broadcasts an event": func(w *writer.RecordWriter[string]) error { return w.BroadcastEvent(ctx, shuffle.CustomEvent{}) },
+		"finishes":            func(w *writer.RecordWriter[string]) error { return w.Finish(ctx) },
+	} {
+		for _, depth := range []int{0, 10_000} { // of the codec's stack, which moves for it
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 20, SegmentSize: 64})
+			codec := &broken{}
+			w, err := writer.New(link.Partition, codec, toFirst[string](), writer.WithBufferTimeout(writer.FlushNever))
+			require.NoError(t, err)
+			view := link.View(0)
+			require.NoError(t, w.Emit(ctx, "before"))
+			codec.fill = func([]byte, string) []byte { panic("a bug of the codec") }
+			require.Panics(t, func() { _ = w.Emit(ctx, "lost") })
+			require.NoError(t, w.Flush())
+			var inner error
+			codec.fill = func(dst []byte, rec string) []byte {
+				codec.fill = nil
+				inner = deep(depth, func() error { return use(w) })
+				return append(dst, rec...)
+			}
+			require.NoError(t, w.Emit(ctx, "outer"), name)
+			require.ErrorIs(t, inner, shuffle.ErrConcurrentUse, name)
+			require.ErrorContains(t, inner, "*writer_test.broken uses the writer that it appends a record for")
+			require.NoError(t, w.Emit(ctx, "after"), name)
+			require.NoError(t, w.Finish(ctx))
+			var got []byte
+			for content := take(t, view); content != nil; content = take(t, view) {
+				got = append(got, content...)
+			}
+			want := slices.Concat(framed([]byte("before")), framed([]byte("outer")), framed([]byte("after")))
+			require.Equal(t, string(want), string(got[:len(got)-4]), "%s: then the end", name)
+			require.EqualValues(t, 3, w.Counters().Records)
+		}
+	}
+}
+
+// deep calls f below so many frames.
+func deep(frames int, f func() error) error {
+	if frames == 0 {
+		return f()
+	}
+	return deep(frames-1, f)
 }
 
 func TestSecondGoroutineOfAWriterIsRefused(t *testing.T) {

@@ -54,6 +54,7 @@ type RecordWriter[T any] struct {
 	isBytes   bool                 // the codec is shuffle.Bytes: T is []byte, and no call is needed
 	selector  ChannelSelector[T]   // nil if every record goes to subpartition 0
 	always    bool
+	inCodec   bool // the codec appends to an open buffer, or has panicked in it
 	prefix    [lengthPrefix]byte
 	scratch   []byte // a record on the long way
 
@@ -181,6 +182,11 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 	if uint(subpartition) >= uint(len(w.builders)) {
 		return w.noSubpartition(subpartition)
 	}
+	if w.inCodec {
+		if err := w.checkNotInCodec(1); err != nil {
+			return err
+		}
+	}
 	open := w.builders[subpartition]
 	if !w.isBytes {
 		size := w.codec.Size(rec)
@@ -202,7 +208,9 @@ func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) e
 			}
 		}
 		binary.BigEndian.PutUint32(dst, uint32(size))
+		w.inCodec = true
 		out := w.codec.Append(dst[lengthPrefix:lengthPrefix:len(dst)], rec)
+		w.inCodec = false
 		if len(out) != size || (size > 0 && &out[0] != &dst[lengthPrefix]) {
 			open.Leave()
 			return w.codecError(size, len(out))
@@ -378,6 +386,9 @@ func (w *RecordWriter[T]) serialize(rec T, size int) (prefix, body []byte, err e
 // get the record or none does, unless the error says that the record was cut: then
 // the partition has ended and all of them have the same part of it.
 func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
+	if err := w.checkOutsideOfCodec(); err != nil {
+		return err
+	}
 	if err := w.startLong(); err != nil {
 		return err
 	}
@@ -401,7 +412,7 @@ func (w *RecordWriter[T]) Broadcast(ctx context.Context, rec T) error {
 // emitted so far, or before everything that is queued if it has priority. It waits
 // until there is room for it in all of them: an error means that none gets it.
 func (w *RecordWriter[T]) BroadcastEvent(ctx context.Context, e shuffle.Event) error {
-	if err := w.check(); err != nil {
+	if err := w.checkOutsideOfCodec(); err != nil {
 		return err
 	}
 	return w.told(w.partition.BroadcastEvent(ctx, e))
@@ -430,7 +441,7 @@ func (w *RecordWriter[T]) Flush() error {
 // that it is not sent: Fail and Finish still work. See
 // shuffle.ResultPartition.Finish.
 func (w *RecordWriter[T]) Finish(ctx context.Context) error {
-	if err := w.check(); err != nil {
+	if err := w.checkOutsideOfCodec(); err != nil {
 		return err
 	}
 	w.published.StoreRelease(uint64(w.records))
