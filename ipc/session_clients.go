@@ -84,7 +84,7 @@ func (s *session) handleKickClient(id uint64, m *controlpb.KickClient) error {
 	}
 	s.server.mu.Unlock()
 	if found == nil {
-		return fieldError("kick_client.client_id", m.GetClientId(), "that of a client of this user, or any for root", shuffle.ErrInvalidArgument)
+		return fieldError("kick_client.client_id", m.GetClientId(), "a client that is there, of this user or, for root and the daemon's own, of any; 'shuffled clients' shows them", shuffle.ErrInvalidArgument)
 	}
 	s.log.Info("client is kicked", "kicked", found.id, "kicked_uid", found.who.UID, "kicked_pid", found.who.PID)
 	s.acknowledge(id)

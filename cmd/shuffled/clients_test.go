@@ -206,7 +206,7 @@ func TestOperatorCommandsNameWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"kick"}, exitUsage, "needs the number of a client"},
 		{[]string{"kick", "x"}, exitUsage, "want a number"},
-		{[]string{"kick", "99999"}, exitError, "kick_client.client_id: got 99999"},
+		{[]string{"kick", "99999"}, exitError, "kick_client.client_id: got 99999, want a client that is there"},
 		{[]string{"release"}, exitUsage, "needs the ID or the name"},
 		{[]string{"release", shuffle.NewPartitionID().String()}, exitError, "partition not found"},
 		{[]string{"clients", "x"}, exitUsage, "unexpected argument"},
