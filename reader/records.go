@@ -28,7 +28,8 @@ import (
 // A record that the codec refuses with an error, or on which it panics, is lost, and
 // its channel goes on with the next one: shuffle.ErrCorruptRecord. A channel whose
 // framing is lost, or that has a record longer than the gate's MaxRecordLength, has
-// ended.
+// ended. Who passes over refused records looks for shuffle.ErrIncomplete first: it
+// comes with the first of them, and ranging on after it would have no end.
 //
 // No record is made of memory that the daemon has taken away, as it does a second
 // after an operator has released the partition: shuffle.ErrPartitionReleased comes

@@ -34,9 +34,10 @@ const (
 //
 // One goroutine at a time writes: Emit, EmitTo, Broadcast, BroadcastEvent, Finish.
 // Flush, the counters and Close may be used from any goroutine; to fail a partition
-// under its writer, use its own Fail. A call that comes while another one is under way
-// is shuffle.ErrConcurrentUse, and nothing of its record or event is written; the one
-// that was there may get it too, of its next record.
+// under its writer, use the Fail of the ResultPartition. A call that comes while another
+// one is under way is shuffle.ErrConcurrentUse, and nothing of its record or event is
+// written; the one that was there may get it too, of its next record. Under the race
+// detector such calls are reported as races besides.
 // Goroutines that take turns may write, but those that change with each record go a
 // longer way.
 //
