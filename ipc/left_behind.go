@@ -111,11 +111,13 @@ func (b *books) abandon(l *leftBehind) {
 	b.server.ledger.release(l.uid, l.use)
 }
 
-// takeAway gives memory to the kernel that somebody still has mapped.
+// takeAway gives memory to the kernel that somebody still has mapped. If a part cannot
+// be taken, those after it stay: readers look at the first one to know of the others.
 func (l *leftBehind) takeAway(b *books) {
 	for _, part := range l.takes {
 		if err := l.memfd.Punch(part.start, part.end-part.start); err != nil {
 			b.server.log.Warn("give memory back", "object", l.name, "error", err)
+			return
 		}
 	}
 }
