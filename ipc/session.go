@@ -130,10 +130,13 @@ func (s *session) works(f func()) {
 		f()
 		return
 	}
-	started := time.Now()
+	p, started := &s.server.paces, time.Now()
+	p.begin(started)
+	defer func() {
+		now := time.Now()
+		p.spend(s.who.UID, p.done(now.Sub(started), now, processorTime()), now)
+	}()
 	f()
-	now := time.Now()
-	s.server.paces.spend(s.who.UID, now.Sub(started), now)
 }
 
 // waitItsTurn waits until what was done for the user is paid for, if there are others.
