@@ -168,6 +168,28 @@ func TestWhatIsKeptAfterClosingIsPunchedAndStaysBooked(t *testing.T) {
 	s.requireIdle()
 }
 
+// A producer or a reader that is about to hear of the end stores in its words once more.
+func TestWordsOfWhatWasGivenUpAreNoMemoryThatWasNotGranted(t *testing.T) {
+	s := startServer(t, greedyConfig())
+	memfd, err := memseg.CreateMemfd("given up", 4*pageSize)
+	require.NoError(t, err)
+	region, err := memfd.Map(memseg.ReadWrite, 0)
+	require.NoError(t, err)
+	l := &leftBehind{name: "given up", memfd: memfd, takes: []byteRange{{0, 4 * pageSize}}, control: 2 * pageSize, since: time.Now()}
+	for pages, want := range map[int64]int64{1: 0, 2: 0, 3: pageSize, 4: 2 * pageSize} {
+		for i := range pages {
+			region.Bytes()[i*pageSize] = 1
+		}
+		excess, fresh, settled := s.books.again(l, time.Now())
+		require.False(t, settled)
+		require.Equal(t, pages*pageSize, excess)
+		require.Equal(t, want, fresh)
+		require.Zero(t, l.excess(), "it is taken away nevertheless")
+	}
+	require.NoError(t, region.Close())
+	require.NoError(t, memfd.Close())
+}
+
 // Gates and doorbells are given back in whole, so they count until then.
 func TestKeptGateStaysBooked(t *testing.T) {
 	s := startServer(t, greedyConfig())

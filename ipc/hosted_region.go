@@ -251,6 +251,7 @@ func (r *hostedRegion) free(readerMaps bool) {
 	}
 	if r.memfd != nil {
 		left.takes, left.stays = r.whatMayBeTaken(readerMaps)
+		left.control = r.layout.SegmentOffset(0)
 	}
 	r.mu.Unlock()
 

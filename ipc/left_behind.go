@@ -39,6 +39,9 @@ type leftBehind struct {
 	// may hold for the rest.
 	takes []byteRange
 	stays int64
+	// control is how many bytes queues and markers take, which stay booked: a peer that
+	// has not heard of the end yet stores there, and uses nothing that it was not given.
+	control int64
 
 	since, due time.Time
 	pause      time.Duration
@@ -155,7 +158,7 @@ func (b *books) again(l *leftBehind, now time.Time) (excess, fresh int64, settle
 		return 0, 0, true
 	}
 	excess = l.excess()
-	fresh = max(0, excess-l.remains)
+	fresh = max(0, excess-max(l.remains, l.control))
 	l.remains = 0
 	l.pause = min(2*l.pause, leftLastPause)
 	if excess > 0 {

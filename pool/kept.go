@@ -7,8 +7,9 @@ package pool
 // grants require little are admitted with half of what is kept.
 //
 // What is lent of them may not come back either. So a user is lent no more of them than
-// would leave as many as the user has in all: however many users are lent something,
-// there is something for another one. A number that is negative counts as 0, one above
+// would leave as many as the user has in all: there is something for another one, which
+// gets less with each that came before. After log2(n) users or so, all of whom keep what
+// they can, nothing is left. A number that is negative counts as 0, one above
 // the total as the total.
 func (p *NetworkBufferPool) SetKept(n int) {
 	p.mu.Lock()
