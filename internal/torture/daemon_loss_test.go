@@ -193,7 +193,7 @@ func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
 	if end := writing.last.Outcome.Error; end != "" {
 		require.Contains(t, end, shuffle.ErrDaemonLost.Error())
 		if !strings.Contains(end, shuffle.ErrOutcomeUnknown.Error()) {
-			t.Skipf("the consumer stood still for so long that the writer gave up: %s", end)
+			t.Skipf("the consumer stood still for so long that the writer gave up: %s\n%s\n%s", end, writing.report(), reading.report())
 		}
 	}
 	reading.waitFor(done, ctx.Done())
