@@ -349,6 +349,20 @@ func (c *Conn) isHungUp() (yes bool) {
 	return yes
 }
 
+// waitForPacket waits until there is something to receive, or the peer's end. Close and
+// stopReceive end it.
+func (c *Conn) waitForPacket() error {
+	err := c.raw.Read(func(fd uintptr) bool {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(poll, 0)
+		return n != 0 || err != nil && err != unix.EINTR
+	})
+	if err != nil {
+		return closedOr(err)
+	}
+	return nil
+}
+
 // waitForRoom waits until the socket takes a packet of any size but the largest.
 // Close ends it.
 func (c *Conn) waitForRoom() error {

@@ -17,7 +17,8 @@ import (
 // does not read cannot hold up whoever has something to tell it. A peer that
 // lets the queue fill up loses its connection.
 //
-// One goroutine, which Close and Shutdown wait for, does the sending. It takes
+// One goroutine, which the first message starts and Close and Shutdown wait for, does the
+// sending. It takes
 // as long as the peer likes: a stopped peer is not a dead one as long as the
 // queue has room. Messages leave in the order in which they were posted. All
 // methods may be called from any number of goroutines.
@@ -38,6 +39,7 @@ type Outbox struct {
 	done   chan struct{} // closed when the sending goroutine has ended
 
 	mu       sync.Mutex
+	started  bool      // the sending goroutine, or there will be none
 	changed  sync.Cond // queue, draining or err
 	queue    []parcel
 	bytes    int  // of the packets in the queue
@@ -78,8 +80,27 @@ func NewOutbox(conn *Conn, limit int) *Outbox {
 func newOutbox(conn *Conn, limit int, flight *flight, delays *sendDelays) *Outbox {
 	o := &Outbox{conn: conn, send: conn.sendEncoded, limit: max(limit, 1), flight: flight, delays: delays, ended: make(chan struct{}), done: make(chan struct{})}
 	o.changed.L = &o.mu
-	go o.run()
 	return o
+}
+
+// start makes sure that o.done will be closed, by a goroutine that sends if there is
+// something to send. The lock is held.
+func (o *Outbox) start(send bool) {
+	switch {
+	case o.started:
+	case send:
+		go o.run()
+	default:
+		close(o.done)
+	}
+	o.started = true
+}
+
+// isUnused reports whether nothing was ever posted.
+func (o *Outbox) isUnused() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.started
 }
 
 // Post queues a message and never blocks. The descriptors are the Outbox's from
@@ -172,6 +193,7 @@ func (o *Outbox) post(p parcel) error {
 		err, full = fmt.Errorf("outbox is full, the peer does not read: got %d bytes, limit %d: %w",
 			o.bytes+len(p.packet), maxOutboxBytes, shuffle.ErrQuotaExceeded), true
 	default:
+		o.start(true)
 		o.queue = append(o.queue, p)
 		o.bytes += len(p.packet)
 		if p.unique {
@@ -211,6 +233,7 @@ func (o *Outbox) Close() {
 // the reason.
 func (o *Outbox) Shutdown(ctx context.Context) error {
 	o.mu.Lock()
+	o.start(false)
 	o.draining = true
 	o.changed.Broadcast()
 	o.mu.Unlock()
@@ -335,6 +358,7 @@ func (o *Outbox) unbook(less load) {
 // and closes the Conn.
 func (o *Outbox) end(reason error) {
 	o.mu.Lock()
+	o.start(false)
 	if o.err == nil {
 		o.err = reason
 		close(o.ended)

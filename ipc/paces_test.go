@@ -10,31 +10,83 @@ import (
 	"shuffled/shuffle"
 )
 
+// owed returns how long a user's requests wait from now on.
+func (p *paces) owed(uid uint32, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u := p.users[uid]; u != nil {
+		return max(0, u.paid.Sub(now)-burst)
+	}
+	return 0
+}
+
 func TestUserHasABurstAndThenItsShareOfTheDaemonsTime(t *testing.T) {
-	var p paces
+	for _, processors := range []int{1, 2, 64} {
+		p := newPaces(processors)
+		now := time.Now()
+		share := paceShare * time.Millisecond / time.Duration(processors) // for a millisecond of work
+		p.spend(1, time.Duration(processors)*time.Second/8, now)
+		require.Zero(t, p.owed(1, now), "the burst")
+		p.spend(1, time.Millisecond, now)
+		require.Equal(t, share, p.owed(1, now))
+		p.spend(1, 2*time.Millisecond, now)
+		require.Equal(t, 3*share, p.owed(1, now), "its connections wait for each other's work")
+		p.spend(2, time.Millisecond, now)
+		require.Zero(t, p.owed(2, now), "another user's is another one")
+		_, pause := p.turn(2, now)
+		require.Zero(t, pause)
+		_, pause = p.turn(1, now)
+		require.Equal(t, 3*share, pause)
+		now = now.Add(3 * share)
+		_, pause = p.turn(1, now)
+		require.Zero(t, pause)
+
+		p.spend(1, time.Hour, now)
+		require.Equal(t, longestDebt, p.owed(1, now), "the rest is forgiven")
+		_, pause = p.turn(1, now)
+		require.Equal(t, longestPause, pause, "it is looked at meanwhile")
+		now = now.Add(longestDebt + burst)
+		p.spend(1, time.Duration(processors)*time.Second/8+time.Millisecond, now)
+		require.Equal(t, share, p.owed(1, now), "it has the burst again")
+		p.spend(3, -time.Hour, now)
+		require.Zero(t, p.owed(3, now), "clocks that step back")
+	}
+}
+
+func TestConnectionsOfAUserTakeTurns(t *testing.T) {
+	p := newPaces(2)
 	now := time.Now()
-	require.Zero(t, p.spend(1, paceBurst, now), "the burst")
-	require.Equal(t, 16*time.Millisecond, p.spend(1, time.Millisecond, now), "a sixteenth")
-	require.Equal(t, 48*time.Millisecond, p.spend(1, 2*time.Millisecond, now), "its connections wait for each other's work")
-	require.Zero(t, p.spend(2, time.Millisecond, now), "another user's is another one")
-	now = now.Add(48 * time.Millisecond)
-	require.Zero(t, p.spend(1, 0, now))
-	require.Equal(t, longestPause, p.spend(1, time.Hour, now), "no connection stands still for long")
-	now = now.Add(longestPause)
-	require.Equal(t, 16*time.Millisecond, p.spend(1, time.Millisecond, now), "and the rest is forgiven")
-	now = now.Add(paceBurst * paceShare)
-	require.Equal(t, 16*time.Millisecond, p.spend(1, paceBurst, now), "it has most of the burst again")
-	require.Zero(t, p.spend(3, -time.Hour, now), "clocks that step back")
+	for range 100 { // what its requests cost is known
+		p.spendOnRequest(1, time.Millisecond, 0, now)
+	}
+	p.spend(1, time.Hour, now)
+	now = now.Add(longestDebt)
+	cost, pause := p.turn(1, now)
+	require.Zero(t, pause)
+	require.InDelta(t, time.Millisecond, cost, 1e3)
+	_, pause = p.turn(1, now)
+	require.InDelta(t, paceShare/2*time.Millisecond, pause, 1e5, "another connection waits for it")
+	now = now.Add(time.Millisecond)
+	p.spendOnRequest(1, 3*time.Millisecond, cost, now)
+	require.InDelta(t, 3*paceShare/2*time.Millisecond-time.Millisecond, p.owed(1, now), 1e5, "it is charged for what it took")
+}
+
+// oweALittle has a user's next request wait for a moment.
+func (s *testServer) oweALittle(uid uint32) {
+	s.paces.mu.Lock()
+	defer s.paces.mu.Unlock()
+	now := time.Now()
+	s.paces.user(uid, now).paid = now.Add(burst + 50*time.Millisecond)
 }
 
 func TestPacesForgetWhoOwesNothing(t *testing.T) {
-	var p paces
+	p := newPaces(2)
 	now := time.Now()
 	for uid := range uint32(1000) {
 		p.spend(uid, time.Millisecond, now)
-		now = now.Add(16 * time.Millisecond)
+		now = now.Add(paceShare / 2 * time.Millisecond)
 	}
-	require.LessOrEqual(t, len(p.paid), 32)
+	require.LessOrEqual(t, len(p.users), 32)
 }
 
 func TestUserWhoKeepsTheDaemonBusyWaitsBesideOthersOnly(t *testing.T) {
@@ -57,7 +109,7 @@ func TestUserWhoKeepsTheDaemonBusyWaitsBesideOthersOnly(t *testing.T) {
 			for _, uid := range c.idle {
 				s.greetAs(uid)
 			}
-			s.paces.spend(busy, time.Hour, time.Now())
+			s.oweALittle(busy)
 			client := c.client(s)
 			require.NotNil(t, client.ask(listMessage()).GetPartitionList())
 			require.Equal(t, c.heldBack, s.Snapshot().Totals.HeldBack > 0)
@@ -69,14 +121,17 @@ func TestUserWhoKeepsTheDaemonBusyWaitsBesideOthersOnly(t *testing.T) {
 func (p *paces) paidAt(uid uint32) (at time.Time, counted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at, counted = p.paid[uid]
-	return at, counted
+	u := p.users[uid]
+	if u == nil {
+		return time.Time{}, false
+	}
+	return u.paid, true
 }
 
 func (p *paces) forget(uid uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.paid, uid)
+	delete(p.users, uid)
 }
 
 // sessionOf returns the session of a user who has one.
@@ -120,7 +175,7 @@ func TestAnswersThatAreMadeLaterAreWorkForTheirUser(t *testing.T) {
 }
 
 func TestWaitsAreNoWork(t *testing.T) {
-	var p paces
+	p := newPaces(2)
 	const clients = 50
 	start := time.Now()
 	p.begin(start)
@@ -173,7 +228,7 @@ func TestClientThatIsGoneIsHeldBackOnce(t *testing.T) {
 	defer session.outbox.Close()
 	waits := func() bool {
 		before := s.paces.totalHeldBack()
-		s.paces.spend(busy, time.Hour, time.Now())
+		s.oweALittle(busy)
 		session.waitItsTurn()
 		return s.paces.totalHeldBack() > before
 	}

@@ -116,9 +116,9 @@ func (r *hostedRegion) compare() (e excess) {
 		b.stays = 0
 		return e
 	}
-	e.fresh = max(0, e.bytes-b.stays)
+	e.fresh = max(0, e.bytes-max(b.stays, r.ranges.looseBytes()))
 	strict := r.server.config.Isolation == StrictIsolation
-	if e.fresh >= clearExcess && b.endedAt.IsZero() && !r.ranges.used && !memseg.GivesHugePages() {
+	if e.fresh >= clearExcess && b.endedAt.IsZero() && !memseg.GivesHugePages() {
 		b.strikes++
 		if e.blame = strict || b.strikes >= maxStrikes; e.blame {
 			b.strikes = 0

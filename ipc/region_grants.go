@@ -244,7 +244,10 @@ func (r *hostedRegion) post() {
 		return
 	}
 	r.posted = true
-	session.notifyFunc(r.update)
+	session.notifyFunc(func() (msg *controlpb.ServerMessage, fds FDs, err error) {
+		session.works(func() { msg, fds, err = r.update() })
+		return msg, fds, err
+	})
 }
 
 // update makes the notification of a new size and of segments that the producer

@@ -27,8 +27,18 @@ const (
 type hugeRanges struct {
 	missing []int  // segments in the part that the producer does not have
 	huge    []bool // it was put into a huge page, and nothing of it was given back
+	loose   []bool // something was: the kernel may not take the page apart at once
 	queued  bool   // for Server.useHugePages
-	used    bool   // some part is or was in a huge page, which may not be taken apart at once
+}
+
+// looseBytes is how much memory may stay though it was given back.
+func (h *hugeRanges) looseBytes() (bytes int64) {
+	for _, loose := range h.loose {
+		if loose {
+			bytes += memseg.HugePageSize()
+		}
+	}
+	return bytes
 }
 
 // newHugeRanges returns those of a region no segment of which is with the producer.
@@ -38,7 +48,7 @@ func (r *hostedRegion) newHugeRanges() hugeRanges {
 		return hugeRanges{}
 	}
 	n := int(r.layout.RegionSize() / size)
-	h := hugeRanges{missing: make([]int, n), huge: make([]bool, n)}
+	h := hugeRanges{missing: make([]int, n), huge: make([]bool, n), loose: make([]bool, n)}
 	for i := range n {
 		before := func(offset int64) int64 { // segments that begin before it
 			begin, each := r.layout.SegmentOffset(0), int64(r.layout.SegmentSize)
@@ -82,6 +92,7 @@ func (r *hostedRegion) noteReturned(segments []int) {
 	for _, segment := range segments {
 		r.eachRange(segment, func(i int) {
 			r.ranges.missing[i]++
+			r.ranges.loose[i] = r.ranges.loose[i] || r.ranges.huge[i]
 			r.ranges.huge[i] = false
 		})
 	}
@@ -112,8 +123,9 @@ func (r *hostedRegion) useHugePage(i int) error {
 		return nil
 	}
 	err := r.server.collapse(r.memfd, int64(i)*memseg.HugePageSize())
-	r.ranges.huge[i] = err == nil
-	r.ranges.used = r.ranges.used || err == nil
+	if err == nil {
+		r.ranges.huge[i], r.ranges.loose[i] = true, false
+	}
 	return err
 }
 

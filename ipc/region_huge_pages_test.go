@@ -133,6 +133,42 @@ func TestHugePagesAreUsedWhereTheProducerHasAllSegments(t *testing.T) {
 	require.Zero(t, s.Snapshot().HugePageBytes)
 }
 
+// The kernel may keep all of a huge page for a while of which a part is given back.
+func TestMemoryThatAHugePageKeepsIsNobodysMistake(t *testing.T) {
+	for name, c := range map[string]struct {
+		failures []error
+		mistake  bool
+	}{
+		"huge":       {nil, false},
+		"small ones": {[]error{memseg.ErrNoMemory, memseg.ErrNoMemory, memseg.ErrNoMemory}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			collapses := collapses{failures: c.failures}
+			s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, collapses.collapse, 0})
+			p := s.hugeProducer()
+			p.want(194)
+			require.Eventually(t, func() bool { return len(collapses.tried()) == 3 }, testPatience, time.Millisecond)
+			p.giveBack(100, 109)
+			given := p.region.Bytes()[p.region.Size()-94*(32<<10):][:10*(32<<10)]
+			for range 2 * maxStrikes {
+				for at := 0; at < len(given); at += pageSize {
+					given[at] = 1
+				}
+				for _, r := range s.liveRegions() {
+					s.lookAtRegion(r)
+				}
+			}
+			require.Equal(t, c.mistake, s.Snapshot().Totals.UngrantedBytes > 0)
+			if c.mistake {
+				p.requireKicked(shuffle.ErrProtocol, "never granted")
+			} else {
+				require.NotNil(t, p.ask(listMessage()).GetPartitionList())
+			}
+			p.leave()
+		})
+	}
+}
+
 // Whoever uses the memory waits while a huge page is made.
 func TestHugePagesAreLeftToPartitionsThatMoveMuch(t *testing.T) {
 	var c collapses

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -108,6 +109,7 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 		gates: make(map[uint64]*hostedGate), arrivals: make(chan struct{}, mostArrivals), hugePagesWanted: make(chan struct{}, 1),
 	}
 	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
+	s.paces = newPaces(runtime.NumCPU())
 	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
 	s.sendDelays.report = func(err error) { s.throttle.Warn(s.log, "sending descriptors is put off", "error", err) }
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails

@@ -49,7 +49,9 @@ type session struct {
 	greeted bool
 	// heldBack says that it has waited its turn.
 	heldBack bool
-	gates    map[uint64]*hostedGate
+	// charged is what its turn has cost its user, of the request that it is at.
+	charged time.Duration
+	gates   map[uint64]*hostedGate
 
 	mu         sync.Mutex
 	creations  map[uint64]*creation     // under way, by the id of their request
@@ -74,7 +76,9 @@ func (s *Server) serveConn(conn *Conn, decided func()) {
 
 func (s *session) serve(decided func()) {
 	defer s.flight.end()
-	if err := s.admit(); err != nil {
+	var err error
+	s.works(func() { err = s.admit() })
+	if err != nil {
 		s.refuse(err, decided)
 		return
 	}
@@ -126,6 +130,17 @@ func (s *session) admit() error {
 // works does something for the client and counts the time for its user. What it does
 // must not wait for the client. For any goroutine.
 func (s *session) works(f func()) {
+	s.measure(f, func(work time.Duration, now time.Time) { s.server.paces.spend(s.who.UID, work, now) })
+}
+
+// worksOnRequest is works for a request whose turn has come.
+func (s *session) worksOnRequest(f func()) {
+	s.measure(f, func(work time.Duration, now time.Time) {
+		s.server.paces.spendOnRequest(s.who.UID, work, s.charged, now)
+	})
+}
+
+func (s *session) measure(f func(), spend func(work time.Duration, now time.Time)) {
 	if isPrivileged(s.who.UID) {
 		f()
 		return
@@ -134,7 +149,7 @@ func (s *session) works(f func()) {
 	p.begin(started)
 	defer func() {
 		now := time.Now()
-		p.spend(s.who.UID, p.done(now.Sub(started), now, processorTime()), now)
+		spend(p.done(now.Sub(started), now, processorTime()), now)
 	}()
 	f()
 }
@@ -143,27 +158,47 @@ func (s *session) works(f func()) {
 // A client that is gone waits once, not for each message that it has left behind: it is
 // to be found out soon.
 func (s *session) waitItsTurn() {
-	if isPrivileged(s.who.UID) {
+	s.charged = 0
+	if isPrivileged(s.who.UID) || !s.server.ledger.isShared() {
 		return
 	}
-	started := time.Now()
-	pause := s.server.paces.spend(s.who.UID, 0, started)
-	if pause == 0 || !s.server.ledger.isShared() || s.heldBack && s.conn.isHungUp() {
-		return
+	for p := &s.server.paces; ; {
+		now := time.Now()
+		charged, pause := p.turn(s.who.UID, now)
+		if s.charged = charged; pause == 0 || s.heldBack && s.conn.isHungUp() {
+			return
+		}
+		s.heldBack = true
+		s.server.throttle.Warn(s.log, "a user keeps the daemon busy beside others, and its requests wait", "pause", pause)
+		isOver := !s.pause(pause) || s.kicked.Load() != nil
+		p.waited(time.Since(now))
+		if isOver {
+			return
+		}
 	}
-	s.heldBack = true
-	s.server.throttle.Warn(s.log, "a user keeps the daemon busy beside others, and its requests wait", "pause", pause)
+}
+
+// pause waits, and reports false if the session has nothing more to wait for.
+func (s *session) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case <-time.After(pause):
+	case <-timer.C:
+		return true
 	case <-s.outbox.ended:
 	case <-s.server.stopping:
 	}
-	s.server.paces.waited(time.Since(started))
+	return false
 }
 
-// receive waits for the client to read, for its turn, and for its next message.
-func (s *session) receive(msg *controlpb.ClientMessage) error {
+// receive waits for the client to read, for its next message, which ends the greeting,
+// and for its turn.
+func (s *session) receive(msg *controlpb.ClientMessage, greeting *time.Timer) error {
 	s.outbox.waitForQuiet()
+	if err := s.conn.waitForPacket(); err != nil {
+		return err
+	}
+	greeting.Stop()
 	s.waitItsTurn()
 	_, err := s.conn.Receive(msg)
 	if err == nil {
@@ -208,7 +243,7 @@ func (s *session) run() (reason error) {
 	}()
 	for {
 		msg := &controlpb.ClientMessage{}
-		err := s.receive(msg)
+		err := s.receive(msg, greeting)
 		if reason := s.kicked.Load(); reason != nil {
 			return *reason
 		}
@@ -221,10 +256,7 @@ func (s *session) run() (reason error) {
 		if err != nil {
 			msg.Reset() // what was read of it means nothing
 		} else {
-			s.works(func() { err = s.handle(msg) })
-		}
-		if s.greeted {
-			greeting.Stop()
+			s.worksOnRequest(func() { err = s.handle(msg) })
 		}
 		if err == nil {
 			continue
@@ -282,7 +314,9 @@ func (s *session) end(reason error) {
 // the client has let go of it.
 func (s *session) takeLeave(reason error) {
 	left := nothingLingers
-	if s.notAdmitted == nil {
+	if s.outbox.isUnused() {
+		// It has received all there was.
+	} else if s.notAdmitted == nil {
 		left = s.conn.linger()
 	} else if s.server.refusals.enter(s.who.UID) { // nothing else counts it
 		defer s.server.refusals.leave(s.who.UID)

@@ -40,7 +40,8 @@ type adminServer struct {
 // listenAdmin takes the address, so that a port in use is known at start. The
 // server answers from Start on.
 func listenAdmin(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
+	config := net.ListenConfig{KeepAlive: -1} // the server's time-outs find out who is gone
+	listener, err := config.Listen(context.Background(), "tcp", address)
 	if err == nil {
 		return listener, nil
 	}

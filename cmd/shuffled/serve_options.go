@@ -231,9 +231,9 @@ Users:
   What partitions do not require of -memory is shared among users: each has as much as the others, or as much as it
   can use. The last eighth of each limit, and of -memory, is kept for users that have less than a sixteenth, or whose
   partitions require less; without -allowed-uids and -allowed-gids there is only one user, who has all of -memory.
-  Who keeps the daemon busy with requests has a sixteenth of a processor for them while others are there, after two
-  seconds of it at once. Root and the daemon's own user are not held back by this, and get in for list, inspect and
-  the like when there is no connection left.
+  Who keeps the daemon busy with requests has a thirty-second part of all processors for them while others are there,
+  after an eighth of a second of each at once. Root and the daemon's own user are not held back by this, and get in
+  for list, inspect and the like when there is no connection left.
 
 Signals:
   SIGTERM, SIGINT   take nothing new, wait for partitions to end, stop; twice: stop at once

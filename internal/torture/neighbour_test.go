@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -28,37 +29,69 @@ import (
 // A neighbourPlan is what a neighbour is to do: a process of another user on the same
 // host, hostile or careless, which never does what an honest worker does.
 type neighbourPlan struct {
-	Kind    string
+	Ways    []string      // what it does, one after the other at random
 	Metrics string        // URL of the daemon's HTTP server
-	For     time.Duration // how long; some kinds end earlier by themselves
+	For     time.Duration // how long; in some ways it ends earlier by itself
 }
 
-// neighbourKinds are what neighbours do, over and over. Each returns when it was
-// refused, when it has done enough, or when ctx ends.
-var neighbourKinds = map[string]func(ctx context.Context, plan neighbourPlan) error{
-	"sends garbage":                  sendGarbage,
-	"asks and does not read":         askWithoutReading,
-	"waits for inputs and is deaf":   waitForInputs,
-	"hoards segments":                hoardSegments,
-	"keeps what it reads":            keepBuffers,
-	"fails with long texts":          failWithLongTexts,
-	"touches what was not granted":   touchEverything,
-	"closes and keeps the memory":    closeAndKeep,
-	"dies while it dumps core":       dumpCore,
-	"holds connections to /metrics":  holdHTTPConnections,
-	"connects and says nothing":      connectInSilence,
-	"looks for others' partitions":   probeNames,
-	"rings and writes its own words": spoilOwnWords,
-}
+// Ways are what neighbours do, over and over. Each returns when it was refused, when it
+// has done enough, or when ctx ends.
+type ways map[string]func(ctx context.Context, plan neighbourPlan) error
+
+var (
+	hostileWays = ways{
+		"sends garbage":                  sendGarbage,
+		"asks and does not read":         askWithoutReading,
+		"touches what was not granted":   touchEverything,
+		"holds connections to /metrics":  holdHTTPConnections,
+		"connects and says nothing":      connectInSilence,
+		"looks for others' partitions":   probeNames,
+		"rings and writes its own words": spoilOwnWords,
+	}
+	carelessWays = ways{
+		"waits for inputs and is deaf": waitForInputs,
+		"hoards segments":              hoardSegments,
+		"keeps what it reads":          keepBuffers,
+		"fails with long texts":        failWithLongTexts,
+		"closes and keeps the memory":  closeAndKeep,
+		"dies while it dumps core":     dumpCore,
+	}
+	// idleWays have nothing to do with the daemon.
+	idleWays = ways{"computes": compute}
+)
+
+// wayTime is how long a neighbour goes one way that it knows several of.
+const wayTime = 400 * time.Millisecond
 
 // beNeighbour is a neighbour's process.
 func beNeighbour(plan neighbourPlan) error {
 	debug.SetTraceback("crash")
 	ctx, cancel := context.WithTimeout(context.Background(), plan.For)
 	defer cancel()
+	all := ways{}
+	for _, some := range []ways{hostileWays, carelessWays, idleWays} {
+		maps.Copy(all, some)
+	}
+	turn := wayTime
+	if len(plan.Ways) == 1 {
+		turn = plan.For
+	}
 	for ctx.Err() == nil {
-		_ = neighbourKinds[plan.Kind](ctx, plan) // it has to expect to be refused
+		soon, cancel := context.WithTimeout(ctx, turn)
+		_ = all[plan.Ways[rand.IntN(len(plan.Ways))]](soon, plan) // it has to expect to be refused
+		cancel()
 		pause(ctx, 5*time.Millisecond)
+	}
+	return nil
+}
+
+// compute uses a processor and more memory than its first caches have.
+func compute(ctx context.Context, _ neighbourPlan) error {
+	numbers := make([]uint64, 1<<17)
+	for began := time.Now(); ctx.Err() == nil && time.Since(began) < 20*time.Millisecond; {
+		for i := range numbers {
+			numbers[i] += uint64(i)
+		}
 	}
 	return nil
 }
