@@ -8,8 +8,8 @@ import (
 	"shuffled/shuffle"
 )
 
-// emitTo is how the name of EmitTo ends, without its type parameters.
-const emitTo = "/writer.(*RecordWriter).EmitTo"
+// emitName is how the name of emitCoded ends, without its type parameters.
+const emitName = "/writer.(*RecordWriter).emitCoded"
 
 // checkNotInCodec refuses what a codec asks of the writer that it appends a record for.
 // After a panic of the codec inCodec is left as it was, so the stack decides: there may be
@@ -26,7 +26,7 @@ func (w *RecordWriter[T]) checkNotInCodec(emits int) error {
 	for frames, more := runtime.CallersFrames(stack[:n]), n > 0; more; {
 		var frame runtime.Frame
 		frame, more = frames.Next()
-		if isEmitTo(frame.Function) {
+		if isEmit(frame.Function) {
 			emits--
 		}
 	}
@@ -36,14 +36,14 @@ func (w *RecordWriter[T]) checkNotInCodec(emits int) error {
 	return nil
 }
 
-func isEmitTo(function string) bool {
+func isEmit(function string) bool {
 	if open, end := strings.IndexByte(function, '['), strings.LastIndexByte(function, ']'); open >= 0 && open < end {
 		function = function[:open] + function[end+1:]
 	}
-	return strings.HasSuffix("/"+function, emitTo)
+	return strings.HasSuffix("/"+function, emitName)
 }
 
-// checkOutsideOfCodec is check for a call that does not come from EmitTo.
+// checkOutsideOfCodec is check for a call that does not come from emitCoded.
 func (w *RecordWriter[T]) checkOutsideOfCodec() error {
 	if err := w.check(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,17 +50,18 @@ const (
 type RecordWriter[T any] struct {
 	partition *shuffle.ResultPartition
 	builders  []*memseg.BufferBuilder // of the open buffers that the writer was let into, see told
-	codec     shuffle.Codec[T]
-	full      memseg.BufferBuilder // without room
-	long      sync.Mutex           // held for a record on the long way: never waited for
-	isBytes   bool                 // the codec is shuffle.Bytes: T is []byte, and no call is needed
-	selector  ChannelSelector[T]   // nil if every record goes to subpartition 0
+	selector  ChannelSelector[T]      // nil if every record goes to subpartition 0
+	records   int64                   // the writer's own
+	isBytes   bool                    // the codec is shuffle.Bytes: T is []byte, and no call is needed
 	always    bool
 	inCodec   bool // the codec appends to an open buffer, or has panicked in it
-	prefix    [lengthPrefix]byte
-	scratch   []byte // a record on the long way
+	codec     shuffle.Codec[T]
 
-	records   int64       // the writer's own
+	full    memseg.BufferBuilder // without room
+	long    sync.Mutex           // held for a record on the long way: never waited for
+	prefix  [lengthPrefix]byte
+	scratch []byte // a record on the long way
+
 	published memseg.Word // records as of the last commit, for other goroutines
 	idleNs    atomic.Int64
 
@@ -161,82 +163,119 @@ func (w *RecordWriter[T]) check() error {
 // A fault of the mapping ends the partition with memseg.ErrFault where a new buffer
 // is started or an old one ended, but kills the process where a record is put into
 // an open buffer, unless the goroutine has set debug.SetPanicOnFault.
-func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error {
-	if w == nil {
-		return errNoWriter
-	}
-	channel := 0
-	if w.selector != nil {
-		if channel = w.selector.Select(rec); channel == AllChannels {
-			return w.Broadcast(ctx, rec)
-		}
-	}
-	return w.EmitTo(ctx, rec, channel)
-}
+func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error { return w.emit(ctx, rec, selected) }
 
 // EmitTo is Emit to a given subpartition. One that does not exist is
 // shuffle.ErrInvalidArgument.
 func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) error {
+	return w.emit(ctx, rec, max(subpartition, selected+1))
+}
+
+// selected is what emit is told instead of a subpartition: the selector chooses.
+const selected = math.MinInt
+
+// emit is the way of all records of Emit and EmitTo. For those of bytes that fit the open
+// buffer it does all itself, and little else: what a call needs is put on the stack, and
+// while lines come from another core every store counts.
+func (w *RecordWriter[T]) emit(ctx context.Context, rec T, subpartition int) error {
 	if w == nil {
 		return errNoWriter
+	}
+	if subpartition == selected {
+		if w.selector != nil {
+			return w.emitSelected(ctx, rec)
+		}
+		subpartition = 0
 	}
 	if uint(subpartition) >= uint(len(w.builders)) {
 		return w.noSubpartition(subpartition)
 	}
+	if !w.isBytes {
+		return w.emitCoded(ctx, rec, subpartition)
+	}
+	body, open := asBytes(&rec), w.builders[subpartition]
+	dst := open.Enter(memseg.PlaceOf(&rec), lengthPrefix+len(body))
+	if dst == nil {
+		return w.emitToNext(ctx, rec, memseg.PlaceOf(&rec), subpartition)
+	}
+	binary.BigEndian.PutUint32(dst, uint32(len(body)))
+	copy(dst[lengthPrefix:], body)
+	w.records++
+	if open.Advance(lengthPrefix+len(body)) || w.always {
+		return w.told(w.commit(subpartition))
+	}
+	return nil
+}
+
+// put writes a record of bytes to the room that a builder has for it.
+func (w *RecordWriter[T]) put(open *memseg.BufferBuilder, dst, body []byte, subpartition int) error {
+	binary.BigEndian.PutUint32(dst, uint32(len(body)))
+	copy(dst[lengthPrefix:], body)
+	w.records++
+	if open.Advance(lengthPrefix+len(body)) || w.always {
+		return w.told(w.commit(subpartition))
+	}
+	return nil
+}
+
+func (w *RecordWriter[T]) emitSelected(ctx context.Context, rec T) error {
+	subpartition := w.selector.Select(rec)
+	if subpartition == AllChannels {
+		return w.Broadcast(ctx, rec)
+	}
+	return w.EmitTo(ctx, rec, subpartition)
+}
+
+// emitToNext emits a record of bytes that the open buffer has no room for, from that
+// place of the stack.
+func (w *RecordWriter[T]) emitToNext(ctx context.Context, rec T, here memseg.Place, subpartition int) error {
+	body := asBytes(&rec)
+	open, dst, err := w.startRecord(ctx, here, lengthPrefix+len(body), subpartition)
+	switch {
+	case err != nil:
+		return w.told(err)
+	case dst == nil:
+		return w.told(w.emitLong(ctx, rec, len(body), subpartition))
+	}
+	return w.put(open, dst, body, subpartition)
+}
+
+// emitCoded emits a record by the codec.
+func (w *RecordWriter[T]) emitCoded(ctx context.Context, rec T, subpartition int) error {
 	if w.inCodec {
 		if err := w.checkNotInCodec(1); err != nil {
 			return err
 		}
 	}
 	open := w.builders[subpartition]
-	if !w.isBytes {
-		size := w.codec.Size(rec)
-		if size < 0 {
-			return w.checkSize(size)
-		}
-		here := memseg.PlaceOf(&rec) // the codec may have moved the stack
-		dst := open.Enter(here, lengthPrefix+size)
-		if dst == nil {
-			if err := w.checkSize(size); err != nil {
-				return err
-			}
-			var err error
-			if open, dst, err = w.startRecord(ctx, here, lengthPrefix+size, subpartition); err != nil {
-				return w.told(err)
-			}
-			if dst == nil {
-				return w.told(w.emitLong(ctx, rec, size, subpartition))
-			}
-		}
-		binary.BigEndian.PutUint32(dst, uint32(size))
-		w.inCodec = true
-		out := w.codec.Append(dst[lengthPrefix:lengthPrefix:len(dst)], rec)
-		w.inCodec = false
-		if len(out) != size || (size > 0 && &out[0] != &dst[lengthPrefix]) {
-			open.Leave()
-			return w.codecError(size, len(out))
-		}
-		w.records++
-		if open.Advance(len(dst)) || w.always {
-			return w.told(w.commit(subpartition))
-		}
-		return nil
+	size := w.codec.Size(rec)
+	if size < 0 {
+		return w.checkSize(size)
 	}
-	body, here := asBytes(&rec), memseg.PlaceOf(&rec)
-	dst := open.Enter(here, lengthPrefix+len(body))
+	here := memseg.PlaceOf(&rec) // the codec may have moved the stack
+	dst := open.Enter(here, lengthPrefix+size)
 	if dst == nil {
+		if err := w.checkSize(size); err != nil {
+			return err
+		}
 		var err error
-		if open, dst, err = w.startRecord(ctx, here, lengthPrefix+len(body), subpartition); err != nil {
+		if open, dst, err = w.startRecord(ctx, here, lengthPrefix+size, subpartition); err != nil {
 			return w.told(err)
 		}
 		if dst == nil {
-			return w.told(w.emitLong(ctx, rec, len(body), subpartition))
+			return w.told(w.emitLong(ctx, rec, size, subpartition))
 		}
 	}
-	binary.BigEndian.PutUint32(dst, uint32(len(body)))
-	copy(dst[lengthPrefix:], body)
+	binary.BigEndian.PutUint32(dst, uint32(size))
+	w.inCodec = true
+	out := w.codec.Append(dst[lengthPrefix:lengthPrefix:len(dst)], rec)
+	w.inCodec = false
+	if len(out) != size || (size > 0 && &out[0] != &dst[lengthPrefix]) {
+		open.Leave()
+		return w.codecError(size, len(out))
+	}
 	w.records++
-	if open.Advance(lengthPrefix+len(body)) || w.always {
+	if open.Advance(len(dst)) || w.always {
 		return w.told(w.commit(subpartition))
 	}
 	return nil
