@@ -429,7 +429,7 @@ func TestUserWhoseEndedPartitionIsKeptByAReaderLeavesTheOthersTheirs(t *testing.
 	require.Len(t, poor.take(created, 4), 4)
 
 	require.NoError(t, s.partitions.Withdraw(id, 2001, shuffle.Principal{}, "by the operator"))
-	s.eventually("it is taken away", func(now Snapshot) bool { return now.Memory.Ended == 0 })
+	s.eventually("it is taken away, and back in the pool", func(now Snapshot) bool { return now.Memory.Ended == 0 && now.Pool.Used < 56 })
 	require.NotNil(t, rich.ask(createMessage(shuffle.NewPartitionID(), 7)).GetPartitionCreated())
 	hangs.leave()
 	rich.leave()
