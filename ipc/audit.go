@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"shuffled/shuffle"
+	"shuffled/internal/daemon/registry"
 )
 
 // errAccessDenied counts attempts to read what one may not, beside what the client
@@ -52,7 +52,7 @@ func (t *auditThrottle) allow(now time.Time, uid uint32) (ok bool, dropped int) 
 
 // refused takes note of somebody who tried to read another user's partition
 // without leave. It is for the operator alone.
-func (s *Server) refused(r shuffle.Refusal) {
+func (s *Server) refused(r registry.Refusal) {
 	s.statistics.reject(errAccessDenied)
 	s.statistics.mu.Lock()
 	ok, dropped := s.statistics.audit.allow(s.config.Now(), r.Who.UID)

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"shuffled/internal/daemon/registry"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
-	"shuffled/shuffle"
 )
 
 // A hostedGate is the daemon's side of an input gate: its region and doorbell,
@@ -33,7 +33,7 @@ type hostedChannel struct {
 	gate    *hostedGate
 	index   int
 	asked   int64 // when the input was added, in ns
-	request *shuffle.SubpartitionRequest
+	request *registry.SubpartitionRequest
 }
 
 // newHostedGate makes the region of a gate and books it; free gives it back.

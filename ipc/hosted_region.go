@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"shuffled/internal/daemon/registry"
 	"shuffled/memseg"
 	"shuffled/pool"
 	"shuffled/shuffle"
@@ -32,7 +33,7 @@ type hostedRegion struct {
 	doorbell *memseg.Memfd
 	control  *memseg.Region // header and queues, read-only, for statistics
 	use      account        // booked in the ledger; mu guards it once there is memory
-	hosted   *shuffle.HostedPartition
+	hosted   *registry.HostedPartition
 	creation *creation
 
 	session  atomic.Pointer[session] // of the producer, nil once it is gone

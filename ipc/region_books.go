@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"shuffled/internal/daemon/registry"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -199,7 +200,7 @@ func (r *hostedRegion) producer() (who shuffle.Principal, connected bool) {
 // shrink takes back the segments of an ended partition that nobody reads any more,
 // and returns how many, counted as leaving. What its readers have not released is
 // theirs. If one has vanished all of it may be, since nobody knows how far that one is.
-func (r *hostedRegion) shrink(readers []*shuffle.SubpartitionRequest, vanished bool) (freed int) {
+func (r *hostedRegion) shrink(readers []*registry.SubpartitionRequest, vanished bool) (freed int) {
 	stopped := r.hasStopped()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,7 +248,7 @@ func (r *hostedRegion) shrink(readers []*shuffle.SubpartitionRequest, vanished b
 
 // noteProgress looks at how far the readers are, and reports whether any has moved
 // or left since the last look.
-func (b *regionBooks) noteProgress(r *hostedRegion, readers []*shuffle.SubpartitionRequest, now time.Time) (moved bool) {
+func (b *regionBooks) noteProgress(r *hostedRegion, readers []*registry.SubpartitionRequest, now time.Time) (moved bool) {
 	seen := make(map[int]*readerProgress, len(readers))
 	moved = len(readers) != len(b.readers)
 	for _, request := range readers {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"shuffled/internal/daemon/registry"
 	"shuffled/internal/foreigntext"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
@@ -49,7 +50,7 @@ func (r *hostedRegion) stop() {
 }
 
 // Attach implements shuffle.PartitionHost.
-func (r *hostedRegion) Attach(request *shuffle.SubpartitionRequest) {
+func (r *hostedRegion) Attach(request *registry.SubpartitionRequest) {
 	channel := request.Consumer().(*hostedChannel)
 	if err := channel.prepare(r.layout.FirstOrdinal); err != nil {
 		if !errors.Is(err, memseg.ErrClosed) { // a closed gate is leaving already
@@ -102,7 +103,7 @@ func (a *attachment) telling(build func() (*controlpb.ServerMessage, FDs, error)
 
 // inputReady makes the consumer's notification. If its descriptors cannot be
 // made, the request ends with the reason.
-func (r *hostedRegion) inputReady(channel *hostedChannel, request *shuffle.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
+func (r *hostedRegion) inputReady(channel *hostedChannel, request *registry.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
 	fds, err := r.server.share(channel.gate.session.outbox.ended, func() (FDs, error) { return shareReadOnly(r.memfd, r.doorbell) })
 	if err != nil {
 		if !errors.Is(err, memseg.ErrClosed) {
@@ -118,7 +119,7 @@ func (r *hostedRegion) inputReady(channel *hostedChannel, request *shuffle.Subpa
 }
 
 // consumerAttached makes the producer's notification.
-func (r *hostedRegion) consumerAttached(channel *hostedChannel, request *shuffle.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
+func (r *hostedRegion) consumerAttached(channel *hostedChannel, request *registry.SubpartitionRequest) (*controlpb.ServerMessage, FDs, error) {
 	gate := channel.gate
 	fds, err := r.server.share(nil, func() (FDs, error) { return shareReadOnly(gate.memfd, gate.doorbell) })
 	if err != nil {

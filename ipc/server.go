@@ -19,6 +19,7 @@ import (
 
 	"shuffled/internal/absent"
 	"shuffled/internal/ctxerr"
+	"shuffled/internal/daemon/registry"
 	"shuffled/internal/throttle"
 	"shuffled/memseg"
 	"shuffled/pool"
@@ -36,7 +37,7 @@ type Server struct {
 	bootID     [16]byte
 	started    time.Time
 	log        *slog.Logger
-	partitions *shuffle.ResultPartitionManager
+	partitions *registry.ResultPartitionManager
 	pool       *pool.NetworkBufferPool
 	ledger     *ledger
 	flights    *flights
@@ -108,7 +109,7 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 		background:  cancel, stopping: ctx.Done(), sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
 		gates: make(map[uint64]*hostedGate), arrivals: make(chan struct{}, mostArrivals), hugePagesWanted: make(chan struct{}, 1),
 	}
-	s.partitions = shuffle.NewResultPartitionManager(shuffle.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
+	s.partitions = registry.NewResultPartitionManager(registry.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
 	s.paces = newPaces(runtime.NumCPU())
 	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
 	s.sendDelays.report = func(err error) { s.throttle.Warn(s.log, "sending descriptors is put off", "error", err) }

@@ -5,6 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"shuffled/internal/daemon/registry"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -52,7 +53,7 @@ func (s *session) handleAddInputs(id uint64, m *controlpb.AddInputs) error {
 	if m.GetTimeoutMs() > limit {
 		return fieldError("add_inputs.timeout_ms", m.GetTimeoutMs(), fmt.Sprintf("at most %d", limit), shuffle.ErrInvalidArgument)
 	}
-	claims := make([]shuffle.SubpartitionClaim, count)
+	claims := make([]registry.SubpartitionClaim, count)
 	for i, in := range m.GetInputs() {
 		if g.channels[int(first)+i] != nil {
 			return fieldError("add_inputs.first_channel", first, fmt.Sprintf("channel %d without an input", int(first)+i), shuffle.ErrInvalidArgument)
@@ -76,13 +77,13 @@ func (s *session) handleAddInputs(id uint64, m *controlpb.AddInputs) error {
 
 // decodeInput reads and checks an input. Without an owner it is of the user
 // himself: what others create under the same id is not taken for his.
-func (s *session) decodeInput(i int, in *controlpb.Input) (shuffle.SubpartitionClaim, error) {
-	invalid := func(field string, got any, want string) (shuffle.SubpartitionClaim, error) {
-		return shuffle.SubpartitionClaim{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].%s", i, field), got, want, shuffle.ErrInvalidArgument)
+func (s *session) decodeInput(i int, in *controlpb.Input) (registry.SubpartitionClaim, error) {
+	invalid := func(field string, got any, want string) (registry.SubpartitionClaim, error) {
+		return registry.SubpartitionClaim{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].%s", i, field), got, want, shuffle.ErrInvalidArgument)
 	}
 	id, err := shuffle.PartitionIDFromBytes(in.GetPartitionId())
 	if err != nil {
-		return shuffle.SubpartitionClaim{}, fmt.Errorf("add_inputs.inputs[%d].partition_id: %w", i, err)
+		return registry.SubpartitionClaim{}, fmt.Errorf("add_inputs.inputs[%d].partition_id: %w", i, err)
 	}
 	if sub := in.GetSubpartition(); sub >= shuffle.MaxSubpartitions {
 		return invalid("subpartition", sub, fmt.Sprintf("below %d", shuffle.MaxSubpartitions))
@@ -93,7 +94,7 @@ func (s *session) decodeInput(i int, in *controlpb.Input) (shuffle.SubpartitionC
 	if len(in.GetName()) > shuffle.MaxNameLength {
 		return invalid("name", fmt.Sprintf("%d bytes", len(in.GetName())), fmt.Sprintf("at most %d", shuffle.MaxNameLength))
 	}
-	claim := shuffle.SubpartitionClaim{
+	claim := registry.SubpartitionClaim{
 		Partition: id, Name: in.GetName(), Owner: s.who.UID, Subpartition: int(in.GetSubpartition()),
 		MinAttempt: in.GetMinAttempt(), Exact: in.GetExactAttempt(), Who: s.who, Token: in.GetToken(),
 	}

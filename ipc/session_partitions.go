@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"shuffled/internal/daemon/registry"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -60,7 +61,7 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 	r.creation = c
 	// The name comes before the memory: an older attempt that this one fences may hold
 	// what it needs.
-	r.hosted, err = s.server.partitions.Register(shuffle.Registration{
+	r.hosted, err = s.server.partitions.Register(registry.Registration{
 		Spec: spec, Producer: s.who, Host: r, HoldWhileMapped: s.server.config.Isolation == StrictIsolation,
 	})
 	if err != nil {

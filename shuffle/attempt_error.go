@@ -41,6 +41,3 @@ func (e *AttemptError) Error() string {
 
 // Unwrap returns Err.
 func (e *AttemptError) Unwrap() error { return e.Err }
-
-// nextAttempt returns the attempt that follows one, 0 if none does.
-func nextAttempt(attempt uint32) uint32 { return attempt + 1 }

@@ -1,5 +1,5 @@
-// Package shuffle is the data path between a producer and its consumers, and the
-// registry of who produces and consumes what. No socket is in here.
+// Package shuffle is the data path between a producer and its consumers, and the words
+// that all processes share. No socket is in here.
 //
 // A result partition ([PartitionSpec], [PartitionID]) is produced by one process
 // and has subpartitions, each read by one consumer. The producer's end is a
@@ -19,10 +19,6 @@
 // Applications use packages writer and reader, which add records and gates, and
 // get both ends from package client. [ResultPartition.Reserve] is the way to
 // write a record without copying it at all.
-//
-// The daemon's end is a [ResultPartitionManager], which knows partitions by their
-// ids ([HostedPartition]), brings consumers to partitions that do not exist yet
-// ([SubpartitionRequest]), and remembers what became of those that ended.
 //
 // Sentinels of all errors are here, see [ErrPartitionNotFound] and those beside
 // it. A [Codec] turns records into bytes.

@@ -21,7 +21,8 @@ type PartitionKey struct {
 	Owner uint32
 }
 
-func (k PartitionKey) compare(other PartitionKey) int {
+// Compare orders keys, as cmp.Compare does.
+func (k PartitionKey) Compare(other PartitionKey) int {
 	return cmp.Or(bytes.Compare(k.ID[:], other.ID[:]), cmp.Compare(k.Owner, other.Owner))
 }
 

@@ -43,8 +43,8 @@ func (s PartitionState) String() string {
 	return "unknown"
 }
 
-// hasEnded reports whether the partition has left the registry.
-func (s PartitionState) hasEnded() bool { return s >= PartitionConsumed }
+// HasEnded reports whether the partition has left the registry.
+func (s PartitionState) HasEnded() bool { return s >= PartitionConsumed }
 
 // PartitionInfo is what operators see of a partition.
 type PartitionInfo struct {

@@ -3,6 +3,7 @@ package shuffle
 import (
 	"fmt"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -25,6 +26,14 @@ const (
 	FailOnConsumerLost ConsumerLostPolicy = 0
 	// DiscardOnConsumerLost drops what is written to that subpartition.
 	DiscardOnConsumerLost ConsumerLostPolicy = 1
+)
+
+// Limits of a gate that follow from its region and the protocol.
+const (
+	// MaxInputs is the largest number of inputs of one gate.
+	MaxInputs = 1 << 20
+	// MaxInputTimeout is the longest time that an input may wait for its partition.
+	MaxInputTimeout = 30 * 24 * time.Hour
 )
 
 // A PartitionSpec describes a result partition to create. The zero value of

@@ -114,18 +114,19 @@ func TestSharedWordsHaveNoCompareAndSwap(t *testing.T) {
 
 func TestImportsFollowTheArrows(t *testing.T) {
 	allowed := map[string][]string{
-		"memseg":              {},
-		"pool":                {"memseg", "internal/cpucache"},
-		"shuffle":             {"memseg", "pool", "internal/probe", "internal/cpucache", "internal/standstill", "internal/foreigntext"},
-		"writer":              {"memseg", "shuffle"},
-		"reader":              {"memseg", "shuffle", "internal/cpucache", "internal/standstill"},
-		"ipc":                 {"memseg", "pool", "shuffle", "ipc/controlpb", "internal/throttle", "internal/foreigntext"},
-		"ipc/controlpb":       {},
-		"client":              {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb", "internal/foreigntext"},
-		"internal/sentinel":   {},
-		"internal/ctxerr":     {},
-		"internal/absent":     {},
-		"internal/standstill": {},
+		"memseg":                   {},
+		"pool":                     {"memseg", "internal/cpucache"},
+		"shuffle":                  {"memseg", "pool", "internal/probe", "internal/cpucache", "internal/standstill", "internal/foreigntext"},
+		"writer":                   {"memseg", "shuffle"},
+		"reader":                   {"memseg", "shuffle", "internal/cpucache", "internal/standstill"},
+		"ipc":                      {"memseg", "pool", "shuffle", "ipc/controlpb", "internal/daemon/registry", "internal/throttle", "internal/foreigntext"},
+		"ipc/controlpb":            {},
+		"internal/daemon/registry": {"shuffle", "internal/foreigntext"},
+		"client":                   {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb", "internal/foreigntext"},
+		"internal/sentinel":        {},
+		"internal/ctxerr":          {},
+		"internal/absent":          {},
+		"internal/standstill":      {},
 	}
 	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent"}
 	for _, f := range sources(t) {

@@ -1,10 +1,12 @@
-package shuffle
+package registry
+
+import "shuffled/shuffle"
 
 // A tombstone says which attempt of a partition was the last, and how it ended.
 type tombstone struct {
-	key     PartitionKey
+	key     shuffle.PartitionKey
 	attempt uint32
-	state   PartitionState
+	state   shuffle.PartitionState
 	epitaph *epitaph // nil if there is nothing to say, or there was no room for it
 	older   *tombstone
 	newer   *tombstone // both of the same user
@@ -29,7 +31,7 @@ func (e *epitaph) bytes() int {
 
 // err is the error of whoever asks for the partition.
 func (s *tombstone) err() error {
-	spec := PartitionSpec{ID: s.key.ID, Attempt: s.attempt}
+	spec := shuffle.PartitionSpec{ID: s.key.ID, Attempt: s.attempt}
 	cause := "the daemon has forgotten why"
 	if s.epitaph != nil {
 		spec.Name, cause = s.epitaph.name, s.epitaph.cause
@@ -38,7 +40,7 @@ func (s *tombstone) err() error {
 }
 
 // allows reports whether somebody may know of it.
-func (s *tombstone) allows(who Principal, token string) bool {
+func (s *tombstone) allows(who shuffle.Principal, token string) bool {
 	var a *access
 	if s.epitaph != nil {
 		a = s.epitaph.access
@@ -57,7 +59,7 @@ func (s *tombstone) allows(who Principal, token string) bool {
 type tombstones struct {
 	most, mostEach   int // tombstones
 	bytes, bytesEach int // of epitaphs
-	byKey            map[PartitionKey]*tombstone
+	byKey            map[shuffle.PartitionKey]*tombstone
 	users            map[uint32]*graveyard
 	text             int // bytes of all epitaphs
 }
@@ -72,7 +74,7 @@ type graveyard struct {
 func newTombstones(most, mostEach, bytes int) tombstones {
 	return tombstones{
 		most: most, mostEach: mostEach, bytes: bytes, bytesEach: bytes / 4,
-		byKey: make(map[PartitionKey]*tombstone), users: make(map[uint32]*graveyard),
+		byKey: make(map[shuffle.PartitionKey]*tombstone), users: make(map[uint32]*graveyard),
 	}
 }
 
@@ -139,12 +141,12 @@ func (t *tombstones) remove(stone *tombstone) {
 }
 
 // find returns the tombstone of a partition, or nil.
-func (t *tombstones) find(key PartitionKey) *tombstone { return t.byKey[key] }
+func (t *tombstones) find(key shuffle.PartitionKey) *tombstone { return t.byKey[key] }
 
 // ofAnyone returns the tombstones of an id, of whatever user.
-func (t *tombstones) ofAnyone(id PartitionID) (stones []*tombstone) {
+func (t *tombstones) ofAnyone(id shuffle.PartitionID) (stones []*tombstone) {
 	for owner := range t.users {
-		if stone := t.byKey[PartitionKey{id, owner}]; stone != nil {
+		if stone := t.byKey[shuffle.PartitionKey{ID: id, Owner: owner}]; stone != nil {
 			stones = append(stones, stone)
 		}
 	}

@@ -1,9 +1,11 @@
-package shuffle
+package registry
 
 import (
 	"cmp"
 	"math"
 	"slices"
+
+	"shuffled/shuffle"
 )
 
 // A partitionOrder holds partitions in the order of their keys, those of one key in
@@ -19,17 +21,17 @@ const blockSize = 512
 
 // A place in the order lies behind a partition.
 type place struct {
-	key    PartitionKey
+	key    shuffle.PartitionKey
 	serial uint64
 }
 
 // behind returns the place behind all partitions of a key.
-func behind(key PartitionKey) place { return place{key, math.MaxUint64} }
+func behind(key shuffle.PartitionKey) place { return place{key, math.MaxUint64} }
 
 func (p *HostedPartition) place() place { return place{p.key(), p.serial} }
 
 func (a place) compare(b place) int {
-	return cmp.Or(a.key.compare(b.key), cmp.Compare(a.serial, b.serial))
+	return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.serial, b.serial))
 }
 
 // search returns where the first partition from a place on stands; behind all of them

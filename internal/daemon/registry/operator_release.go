@@ -1,8 +1,10 @@
-package shuffle
+package registry
 
 import (
 	"fmt"
 	"time"
+
+	"shuffled/shuffle"
 )
 
 // withdrawGrace is how long consumers and producer of a partition that an operator
@@ -15,7 +17,7 @@ const withdrawGrace = time.Second
 // hung: the registry forgets it, and the host is told to take the memory away.
 // ErrPartitionNotFound says that there is none, or none that who may know of;
 // ErrPermission that it is another user's.
-func (m *ResultPartitionManager) Withdraw(id PartitionID, owner uint32, who Principal, reason string) error {
+func (m *ResultPartitionManager) Withdraw(id shuffle.PartitionID, owner uint32, who shuffle.Principal, reason string) error {
 	m.mu.Lock()
 	defer m.unlock()
 	found := false
@@ -24,13 +26,13 @@ func (m *ResultPartitionManager) Withdraw(id PartitionID, owner uint32, who Prin
 			continue
 		}
 		if who.UID != 0 && who.UID != owner {
-			return fmt.Errorf("release partition %s of uid %d: %w", p.spec.Label(), owner, ErrPermission)
+			return fmt.Errorf("release partition %s of uid %d: %w", p.spec.Label(), owner, shuffle.ErrPermission)
 		}
 		found = true
 		p.withdraw(reason)
 	}
 	if !found {
-		return fmt.Errorf("release partition: %w: %s", ErrPartitionNotFound, id)
+		return fmt.Errorf("release partition: %w: %s", shuffle.ErrPartitionNotFound, id)
 	}
 	return nil
 }
@@ -39,8 +41,8 @@ func (m *ResultPartitionManager) Withdraw(id PartitionID, owner uint32, who Prin
 // held.
 func (p *HostedPartition) withdraw(reason string) {
 	m := p.manager
-	if !p.state.hasEnded() {
-		p.end(PartitionReleased, reason)
+	if !p.state.HasEnded() {
+		p.end(shuffle.PartitionReleased, reason)
 		err := p.failure
 		m.tell(func() { p.host.Ended(err) })
 	}

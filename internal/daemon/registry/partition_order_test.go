@@ -1,4 +1,4 @@
-package shuffle
+package registry
 
 import (
 	"math/rand/v2"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/shuffle"
 )
 
 func TestPartitionsAreInTheOrderOfTheirKeys(t *testing.T) {
@@ -20,7 +22,7 @@ func TestPartitionsAreInTheOrderOfTheirKeys(t *testing.T) {
 			want = slices.Delete(want, i, i+1)
 			continue
 		}
-		p := &HostedPartition{serial: serial, producer: Principal{UID: rand.Uint32N(2)}}
+		p := &HostedPartition{serial: serial, producer: shuffle.Principal{UID: rand.Uint32N(2)}}
 		p.spec.ID[0], p.spec.ID[15] = byte(rand.IntN(4)), byte(rand.IntN(256))
 		i, _ := slices.BinarySearchFunc(want, p.place(), func(p *HostedPartition, at place) int { return p.place().compare(at) })
 		want = slices.Insert(want, i, p)
@@ -46,10 +48,10 @@ func TestPartitionsAreInTheOrderOfTheirKeys(t *testing.T) {
 
 func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 	r := NewResultPartitionManager(ManagerConfig{})
-	var stay []PartitionID
+	var stay []shuffle.PartitionID
 	for range 2*walkStep + 100 {
-		id := NewPartitionID()
-		_, err := r.Register(Registration{Spec: PartitionSpec{ID: id, Subpartitions: 1}, Producer: creator, Host: quietHost{}})
+		id := shuffle.NewPartitionID()
+		_, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: id, Subpartitions: 1}, Producer: creator, Host: quietHost{}})
 		require.NoError(t, err)
 		stay = append(stay, id)
 	}
@@ -58,7 +60,7 @@ func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 	require.True(t, more)
 	require.Equal(t, walkStep, looked, "under one hold of the lock")
 
-	slices.SortFunc(stay, func(a, b PartitionID) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(stay, func(a, b shuffle.PartitionID) int { return slices.Compare(a[:], b[:]) })
 	stop, comeAndGo := make(chan struct{}), sync.WaitGroup{}
 	comeAndGo.Go(func() {
 		for {
@@ -67,7 +69,7 @@ func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 				return
 			default:
 			}
-			p, err := r.Register(Registration{Spec: PartitionSpec{ID: NewPartitionID(), Subpartitions: 1}, Producer: Principal{UID: creator.UID + 1}, Host: quietHost{}})
+			p, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1}, Producer: shuffle.Principal{UID: creator.UID + 1}, Host: quietHost{}})
 			if err == nil {
 				p.Released("gone")
 				p.ProducerClosed("gone")
@@ -75,7 +77,7 @@ func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 		}
 	})
 	for range 20 {
-		var got []PartitionID
+		var got []shuffle.PartitionID
 		for _, row := range r.Rows() {
 			if row.Producer.UID == creator.UID {
 				got = append(got, row.ID)
@@ -83,14 +85,14 @@ func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 		}
 		require.Equal(t, stay, got)
 		got = nil
-		after := PartitionKey{}
+		after := shuffle.PartitionKey{}
 		for more := true; more; {
 			var rows []HostedInfo
-			rows, more = r.Page(after, 150, Principal{UID: creator.UID})
+			rows, more = r.Page(after, 150, shuffle.Principal{UID: creator.UID})
 			for _, row := range rows {
 				got = append(got, row.ID)
 			}
-			after = PartitionKey{got[len(got)-1], creator.UID}
+			after = shuffle.PartitionKey{ID: got[len(got)-1], Owner: creator.UID}
 		}
 		require.Equal(t, stay, got)
 	}

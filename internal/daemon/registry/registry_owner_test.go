@@ -1,4 +1,4 @@
-package shuffle
+package registry
 
 import (
 	"errors"
@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/shuffle"
 )
 
 // other is another user than creator.
-var other = Principal{UID: 2000, GID: 200}
+var other = shuffle.Principal{UID: 2000, GID: 200}
 
-func (r *registry) registerAs(name string, who Principal, spec PartitionSpec) *HostedPartition {
+func (r *registry) registerAs(name string, who shuffle.Principal, spec shuffle.PartitionSpec) *HostedPartition {
 	p, err := r.Register(Registration{Spec: spec, Producer: who, Host: fakeHost{r, name}})
 	require.NoError(r.t, err)
 	return p
@@ -37,7 +39,7 @@ func TestAnIdMeansSomethingAmongThePartitionsOfOneUserOnly(t *testing.T) {
 	require.NoError(t, p.Mapped())
 	require.Equal(t, []string{"own: attach a to 0"}, r.heard())
 	require.NoError(t, squatter.Failed("burnt"))
-	r.registerAs("forged again", other, PartitionSpec{ID: testID, Attempt: MaxAttempt, Subpartitions: 1}).ProducerClosed("killed")
+	r.registerAs("forged again", other, shuffle.PartitionSpec{ID: testID, Attempt: shuffle.MaxAttempt, Subpartitions: 1}).ProducerClosed("killed")
 	require.NotContains(t, r.heard(), "a: fenced")
 	require.NoError(t, p.Finished(), "what another user does is nothing to it")
 
@@ -56,11 +58,11 @@ func TestAConsumerSaysWhoseDataItReads(t *testing.T) {
 	r.claim(SubpartitionClaim{Partition: testID, Owner: creator.UID, Who: other}, time.Second, fakeConsumer{r, "b"})
 	require.Equal(t, []string{"other's: attach a to 0", "creator's: attach b to 0"}, r.heard())
 
-	rows, more := r.Page(PartitionKey{}, 1, Principal{UID: 0})
+	rows, more := r.Page(shuffle.PartitionKey{}, 1, shuffle.Principal{UID: 0})
 	require.True(t, more)
 	require.Len(t, rows, 1)
 	require.Equal(t, creator.UID, rows[0].Producer.UID, "equal ids are in the order of their owners")
-	rows, more = r.Page(PartitionKey{testID, creator.UID}, 1, Principal{UID: 0})
+	rows, more = r.Page(shuffle.PartitionKey{ID: testID, Owner: creator.UID}, 1, shuffle.Principal{UID: 0})
 	require.False(t, more)
 	require.Len(t, rows, 1)
 	require.Equal(t, other.UID, rows[0].Producer.UID)
@@ -71,8 +73,8 @@ func TestAConsumerSaysWhoseDataItReads(t *testing.T) {
 	row, err = r.Row(testID, &creator.UID, other, 0)
 	require.NoError(t, err)
 	require.Equal(t, creator.UID, row.Producer.UID)
-	_, err = r.Row(testID, nil, Principal{UID: 0}, 0)
-	require.ErrorIs(t, err, ErrInvalidArgument)
+	_, err = r.Row(testID, nil, shuffle.Principal{UID: 0}, 0)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 	require.ErrorContains(t, err, "it is of the uids 1000 2000, say whose")
 	row, err = r.Row(testID, nil, creator, 0)
 	require.NoError(t, err)
@@ -82,7 +84,7 @@ func TestAConsumerSaysWhoseDataItReads(t *testing.T) {
 // To the letter: whoever may not read cannot tell a partition that is there, that
 // has ended or that never was.
 func TestWhoMayNotReadIsToldTheSameOfEveryPartition(t *testing.T) {
-	stranger := Principal{UID: 3000, GID: 300}
+	stranger := shuffle.Principal{UID: 3000, GID: 300}
 	var texts []string
 	for name, prepare := range map[string]func(r *registry){
 		"never":   func(*registry) {},
@@ -104,7 +106,7 @@ func TestWhoMayNotReadIsToldTheSameOfEveryPartition(t *testing.T) {
 		if name != "never" {
 			require.Len(t, r.heard(), 2, "%s: who tried is noted, once a try", name)
 		}
-		rows, more := r.Page(PartitionKey{}, 10, stranger)
+		rows, more := r.Page(shuffle.PartitionKey{}, 10, stranger)
 		require.Empty(t, rows)
 		require.False(t, more)
 	}
@@ -114,17 +116,17 @@ func TestWhoMayNotReadIsToldTheSameOfEveryPartition(t *testing.T) {
 }
 
 func TestAnAttemptErrorSaysWhichAttemptCanBeCreated(t *testing.T) {
-	attempt := func(n uint32) PartitionSpec {
-		return PartitionSpec{ID: testID, Attempt: n, Name: "map 3", Subpartitions: 1}
+	attempt := func(n uint32) shuffle.PartitionSpec {
+		return shuffle.PartitionSpec{ID: testID, Attempt: n, Name: "map 3", Subpartitions: 1}
 	}
 	r := newRegistry(t, 10)
 	refused := func(n uint32, sentinel error, next uint32, text string) {
 		t.Helper()
 		_, err := r.Register(Registration{Spec: attempt(n), Producer: creator, Host: fakeHost{r, "x"}})
 		require.ErrorIs(t, err, sentinel)
-		var a *AttemptError
+		var a *shuffle.AttemptError
 		require.ErrorAs(t, err, &a)
-		require.Equal(t, AttemptError{Partition: testID, Attempt: n, Next: next, Err: a.Err}, *a)
+		require.Equal(t, shuffle.AttemptError{Partition: testID, Attempt: n, Next: next, Err: a.Err}, *a)
 		require.EqualError(t, err, `partition "map 3" (`+testID.String()+`), attempt `+text)
 	}
 	next := func() uint32 {
@@ -135,21 +137,21 @@ func TestAnAttemptErrorSaysWhichAttemptCanBeCreated(t *testing.T) {
 	require.Zero(t, next())
 	p := r.register("p", attempt(4))
 	require.EqualValues(t, 5, next())
-	refused(4, ErrAlreadyExists, 5, "4: partition already exists: it is created; the next attempt is 5")
-	refused(3, ErrFenced, 5, "3: attempt was fenced by a newer or ended one: attempt 4 is created; the next attempt is 5")
+	refused(4, shuffle.ErrAlreadyExists, 5, "4: partition already exists: it is created; the next attempt is 5")
+	refused(3, shuffle.ErrFenced, 5, "3: attempt was fenced by a newer or ended one: attempt 4 is created; the next attempt is 5")
 	require.NoError(t, p.Mapped())
 	require.NoError(t, p.Finished())
-	refused(4, ErrAlreadyExists, 5, "4: partition already exists: it is finished; the next attempt is 5")
-	refused(5, ErrAlreadyExists, 5, "5: partition already exists: attempt 4 is finished and can be read; Replace takes its place; the next attempt is 5")
+	refused(4, shuffle.ErrAlreadyExists, 5, "4: partition already exists: it is finished; the next attempt is 5")
+	refused(5, shuffle.ErrAlreadyExists, 5, "5: partition already exists: attempt 4 is finished and can be read; Replace takes its place; the next attempt is 5")
 	p.Released("by its producer")
-	refused(4, ErrFenced, 5, "4: attempt was fenced by a newer or ended one: attempt 4 has ended (released); the next attempt is 5")
+	refused(4, shuffle.ErrFenced, 5, "4: attempt was fenced by a newer or ended one: attempt 4 has ended (released); the next attempt is 5")
 	require.EqualValues(t, 5, next())
 
 	r.register("last", attempt(math.MaxUint32)).ProducerClosed("killed")
-	refused(5, ErrFenced, 0, "5: attempt was fenced by a newer or ended one: attempt 4294967295 has ended (lost); no attempt is left, take another id")
+	refused(5, shuffle.ErrFenced, 0, "5: attempt was fenced by a newer or ended one: attempt 4294967295 has ended (lost); no attempt is left, take another id")
 	_, err := r.NextAttempt(testID, creator.UID)
-	require.ErrorIs(t, err, ErrFenced)
-	var a *AttemptError
+	require.ErrorIs(t, err, shuffle.ErrFenced)
+	var a *shuffle.AttemptError
 	require.ErrorAs(t, err, &a)
 	require.Zero(t, a.Next)
 }
@@ -170,8 +172,8 @@ func TestAFinishedAttemptIsReplacedIfAsked(t *testing.T) {
 }
 
 func TestAConsumerPassesOverOlderAttempts(t *testing.T) {
-	attempt := func(n uint32) PartitionSpec {
-		return PartitionSpec{ID: testID, Attempt: n, Subpartitions: 4}
+	attempt := func(n uint32) shuffle.PartitionSpec {
+		return shuffle.PartitionSpec{ID: testID, Attempt: n, Subpartitions: 4}
 	}
 	from := func(n uint32, sub int) SubpartitionClaim {
 		return SubpartitionClaim{Partition: testID, Owner: creator.UID, Who: creator, MinAttempt: n, Subpartition: sub}
@@ -194,21 +196,21 @@ func TestAConsumerPassesOverOlderAttempts(t *testing.T) {
 	f := &failures{}
 	r.claim(from(9, 0), time.Second, f)
 	r.pass(time.Second)
-	require.ErrorIs(t, f.got[0], ErrPartitionNotFound)
+	require.ErrorIs(t, f.got[0], shuffle.ErrPartitionNotFound)
 	require.ErrorContains(t, f.got[0], "attempt 9 or newer did not appear")
 }
 
 func TestAConsumerOfExactlyOneAttemptIsFencedByNewerOnes(t *testing.T) {
 	exactly := SubpartitionClaim{Partition: testID, Owner: creator.UID, Who: creator, MinAttempt: 1, Exact: true}
-	attempt := func(n uint32) PartitionSpec {
-		return PartitionSpec{ID: testID, Attempt: n, Subpartitions: 1}
+	attempt := func(n uint32) shuffle.PartitionSpec {
+		return shuffle.PartitionSpec{ID: testID, Attempt: n, Subpartitions: 1}
 	}
 	r := newRegistry(t, 10)
 	requireFenced := func(f *failures) {
 		t.Helper()
 		require.Len(t, f.got, 1)
-		require.ErrorIs(t, f.got[0], ErrFenced)
-		var a *AttemptError
+		require.ErrorIs(t, f.got[0], shuffle.ErrFenced)
+		var a *shuffle.AttemptError
 		require.ErrorAs(t, f.got[0], &a)
 		require.EqualValues(t, 1, a.Attempt)
 		require.EqualValues(t, 4, a.Next)
@@ -254,7 +256,7 @@ func TestACreationThatIsTakenBackLeavesNoTraceUnlessSomebodyHasReadIt(t *testing
 	q.ProducerClosed("closed")
 	require.Equal(t, []string{"q: attach a to 0", "a: released"}, r.heard())
 	_, err := r.Register(Registration{Spec: testSpec(1), Producer: creator, Host: fakeHost{r, "x"}})
-	require.ErrorIs(t, err, ErrFenced)
+	require.ErrorIs(t, err, shuffle.ErrFenced)
 }
 
 func TestErrorsOfAnEndNameThePartitionAndItsAttempt(t *testing.T) {
@@ -269,7 +271,7 @@ func TestErrorsOfAnEndNameThePartitionAndItsAttempt(t *testing.T) {
 	require.NoError(t, p.Failed("disk on fire"))
 	require.Len(t, f.got, 1)
 	require.EqualError(t, f.got[0], `partition "map\x1b[2J" (`+testID.String()+`), attempt 3: partition failed: disk on fire`)
-	var a *AttemptError
+	var a *shuffle.AttemptError
 	require.True(t, errors.As(f.got[0], &a))
-	require.Equal(t, AttemptError{Partition: testID, Attempt: 3, Next: 4, Err: a.Err}, *a)
+	require.Equal(t, shuffle.AttemptError{Partition: testID, Attempt: 3, Next: 4, Err: a.Err}, *a)
 }

@@ -1,4 +1,4 @@
-package shuffle
+package registry
 
 import (
 	"container/heap"

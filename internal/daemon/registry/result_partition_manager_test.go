@@ -1,4 +1,4 @@
-package shuffle
+package registry
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/shuffle"
 )
 
 // A registry is a manager whose hosts and consumers write down what they hear.
@@ -79,9 +81,9 @@ func (c fakeConsumer) Place() (uint64, int) { return 7, 3 }
 
 func sentinelName(err error) string {
 	for name, sentinel := range map[string]error{
-		"not found": ErrPartitionNotFound, "released": ErrPartitionReleased, "expired": ErrPartitionExpired,
-		"failed": ErrPartitionFailed, "lost": ErrProducerLost, "fenced": ErrFenced, "already consumed": ErrAlreadyConsumed,
-		"invalid": ErrInvalidArgument, "closed": ErrClosed,
+		"not found": shuffle.ErrPartitionNotFound, "released": shuffle.ErrPartitionReleased, "expired": shuffle.ErrPartitionExpired,
+		"failed": shuffle.ErrPartitionFailed, "lost": shuffle.ErrProducerLost, "fenced": shuffle.ErrFenced, "already consumed": shuffle.ErrAlreadyConsumed,
+		"invalid": shuffle.ErrInvalidArgument, "closed": shuffle.ErrClosed,
 	} {
 		if errors.Is(err, sentinel) {
 			return name
@@ -91,18 +93,18 @@ func sentinelName(err error) string {
 }
 
 var (
-	testID  = NamedPartitionID("test")
-	creator = Principal{UID: 1000, GID: 100}
+	testID  = shuffle.NamedPartitionID("test")
+	creator = shuffle.Principal{UID: 1000, GID: 100}
 )
 
-func (r *registry) register(name string, spec PartitionSpec) *HostedPartition {
+func (r *registry) register(name string, spec shuffle.PartitionSpec) *HostedPartition {
 	p, err := r.Register(Registration{Spec: spec, Producer: creator, Host: fakeHost{r, name}})
 	require.NoError(r.t, err)
 	return p
 }
 
 // request starts a request for a partition of creator and returns it.
-func (r *registry) request(id PartitionID, subpartition int, who Principal, token string, timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
+func (r *registry) request(id shuffle.PartitionID, subpartition int, who shuffle.Principal, token string, timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
 	return r.claim(SubpartitionClaim{Partition: id, Owner: creator.UID, Subpartition: subpartition, Who: who, Token: token}, timeout, c)
 }
 
@@ -116,8 +118,8 @@ func (r *registry) ask(name string, subpartition int) *SubpartitionRequest {
 	return r.request(testID, subpartition, creator, "", time.Second, fakeConsumer{r, name})
 }
 
-func testSpec(subpartitions int) PartitionSpec {
-	return PartitionSpec{ID: testID, Type: PipelinedBounded, Subpartitions: subpartitions}
+func testSpec(subpartitions int) shuffle.PartitionSpec {
+	return shuffle.PartitionSpec{ID: testID, Type: shuffle.PipelinedBounded, Subpartitions: subpartitions}
 }
 
 func TestPartitionIsReleasedOnceConsumedAndFinished(t *testing.T) {
@@ -237,7 +239,7 @@ func TestRequestWaitsForItsPartition(t *testing.T) {
 	require.Equal(t, []string{"p: attach waits to 0"}, r.heard())
 	r.pass(time.Hour)
 	require.Empty(t, r.heard(), "a deadline that is over")
-	r.request(NewPartitionID(), 0, creator, "", 0, fakeConsumer{r, "impatient"})
+	r.request(shuffle.NewPartitionID(), 0, creator, "", 0, fakeConsumer{r, "impatient"})
 	require.Equal(t, []string{"impatient: not found"}, r.heard())
 }
 
@@ -261,34 +263,34 @@ func TestProducerLostBeforeItMappedIsToldToThoseWhoWait(t *testing.T) {
 }
 
 func TestAttemptsAreFenced(t *testing.T) {
-	attempt := func(n uint32) PartitionSpec {
+	attempt := func(n uint32) shuffle.PartitionSpec {
 		s := testSpec(1)
 		s.Attempt = n
 		return s
 	}
 	r := newRegistry(t, 10)
 	tryRegister := func(n uint32, uid uint32) error {
-		_, err := r.Register(Registration{Spec: attempt(n), Producer: Principal{UID: uid}, Host: fakeHost{r, "x"}})
+		_, err := r.Register(Registration{Spec: attempt(n), Producer: shuffle.Principal{UID: uid}, Host: fakeHost{r, "x"}})
 		return err
 	}
 	second := r.register("second", attempt(2))
-	require.ErrorIs(t, tryRegister(2, creator.UID), ErrAlreadyExists)
-	require.ErrorIs(t, tryRegister(1, creator.UID), ErrFenced)
+	require.ErrorIs(t, tryRegister(2, creator.UID), shuffle.ErrAlreadyExists)
+	require.ErrorIs(t, tryRegister(1, creator.UID), shuffle.ErrFenced)
 	require.NoError(t, second.Mapped())
 	r.ask("a", 0)
 	r.heard()
 
 	third := r.register("third", attempt(3))
 	require.ElementsMatch(t, []string{"a: fenced", "second: ended, fenced"}, r.heard(), "two at a time: the newer one wins")
-	require.ErrorIs(t, second.Finished(), ErrFenced)
+	require.ErrorIs(t, second.Finished(), shuffle.ErrFenced)
 	require.NoError(t, third.Mapped())
 	require.NoError(t, third.Finished())
-	require.ErrorIs(t, tryRegister(4, creator.UID), ErrAlreadyExists, "a finished one has won")
+	require.ErrorIs(t, tryRegister(4, creator.UID), shuffle.ErrAlreadyExists, "a finished one has won")
 	third.ProducerClosed("closed")
 	b := r.ask("b", 0)
 	b.Close(true)
-	require.ErrorIs(t, tryRegister(3, creator.UID), ErrFenced)
-	require.ErrorIs(t, tryRegister(0, creator.UID), ErrFenced)
+	require.ErrorIs(t, tryRegister(3, creator.UID), shuffle.ErrFenced)
+	require.ErrorIs(t, tryRegister(0, creator.UID), shuffle.ErrFenced)
 	r.register("fourth", attempt(4))
 }
 
@@ -317,7 +319,7 @@ func TestFailuresTellWhatBecameOfThePartition(t *testing.T) {
 	r := newRegistry(t, 10)
 	p := r.register("p", testSpec(1))
 	require.NoError(t, p.Mapped())
-	require.ErrorIs(t, p.Mapped(), ErrProtocol)
+	require.ErrorIs(t, p.Mapped(), shuffle.ErrProtocol)
 	require.NoError(t, p.Failed("disk on fire"))
 	require.NoError(t, p.Failed("again"), "does nothing")
 	p.Released("does nothing")
@@ -325,31 +327,31 @@ func TestFailuresTellWhatBecameOfThePartition(t *testing.T) {
 	require.NoError(t, err, "its producer still has it open")
 	p.ProducerClosed("closed")
 	_, err = r.Row(testID, nil, creator, 0)
-	require.ErrorIs(t, err, ErrPartitionFailed)
+	require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
 	require.ErrorContains(t, err, "disk on fire")
-	_, err = r.Row(NewPartitionID(), nil, creator, 0)
-	require.ErrorIs(t, err, ErrPartitionNotFound)
+	_, err = r.Row(shuffle.NewPartitionID(), nil, creator, 0)
+	require.ErrorIs(t, err, shuffle.ErrPartitionNotFound)
 
-	q := r.register("q", PartitionSpec{ID: testID, Attempt: 1, Subpartitions: 1})
-	require.ErrorIs(t, q.Finished(), ErrProtocol, "before it is mapped")
+	q := r.register("q", shuffle.PartitionSpec{ID: testID, Attempt: 1, Subpartitions: 1})
+	require.ErrorIs(t, q.Finished(), shuffle.ErrProtocol, "before it is mapped")
 	require.NoError(t, q.Mapped())
 	require.NoError(t, q.Finished())
 	require.NoError(t, q.Finished(), "its producer asks again")
-	require.ErrorIs(t, q.Failed("too late"), ErrFinished)
+	require.ErrorIs(t, q.Failed("too late"), shuffle.ErrFinished)
 }
 
 func TestOldTombstonesAreForgotten(t *testing.T) {
 	r := newRegistry(t, 2)
-	ids := []PartitionID{NewPartitionID(), NewPartitionID(), NewPartitionID()}
-	for _, id := range []PartitionID{ids[0], ids[1], ids[0], ids[2]} {
+	ids := []shuffle.PartitionID{shuffle.NewPartitionID(), shuffle.NewPartitionID(), shuffle.NewPartitionID()}
+	for _, id := range []shuffle.PartitionID{ids[0], ids[1], ids[0], ids[2]} {
 		attempt := uint32(0)
-		if stone := r.tombstones.find(PartitionKey{id, creator.UID}); stone != nil {
+		if stone := r.tombstones.find(shuffle.PartitionKey{ID: id, Owner: creator.UID}); stone != nil {
 			attempt = stone.attempt + 1
 		}
-		p := r.register("p", PartitionSpec{ID: id, Attempt: attempt, Subpartitions: 1})
+		p := r.register("p", shuffle.PartitionSpec{ID: id, Attempt: attempt, Subpartitions: 1})
 		p.ProducerClosed("killed")
 	}
-	for i, want := range []error{ErrProducerLost, ErrPartitionNotFound, ErrProducerLost} {
+	for i, want := range []error{shuffle.ErrProducerLost, shuffle.ErrPartitionNotFound, shuffle.ErrProducerLost} {
 		_, err := r.Row(ids[i], nil, creator, 0)
 		require.ErrorIs(t, err, want, "id %d", i)
 	}
@@ -360,17 +362,17 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 	spec.Name = "a job"
 	spec.AllowedUIDs, spec.AllowedGIDs, spec.Token = []uint32{2000}, []uint32{300}, "secret"
 	for name, test := range map[string]struct {
-		who     Principal
+		who     shuffle.Principal
 		token   string
 		allowed bool
 	}{
 		"creator":       {creator, "", true},
-		"root":          {Principal{UID: 0}, "", true},
-		"allowed user":  {Principal{UID: 2000}, "wrong", true},
-		"allowed group": {Principal{UID: 3000, GID: 300}, "", true},
-		"with token":    {Principal{UID: 3000}, "secret", true},
-		"wrong token":   {Principal{UID: 3000}, "secre", false},
-		"stranger":      {Principal{UID: 3000, GID: 100}, "", false},
+		"root":          {shuffle.Principal{UID: 0}, "", true},
+		"allowed user":  {shuffle.Principal{UID: 2000}, "wrong", true},
+		"allowed group": {shuffle.Principal{UID: 3000, GID: 300}, "", true},
+		"with token":    {shuffle.Principal{UID: 3000}, "secret", true},
+		"wrong token":   {shuffle.Principal{UID: 3000}, "secre", false},
+		"stranger":      {shuffle.Principal{UID: 3000, GID: 100}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRegistry(t, 10)
@@ -397,8 +399,8 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 }
 
 func TestNoTokenIsNotTheEmptyToken(t *testing.T) {
-	require.False(t, newAccess(&PartitionSpec{}).allows(1, Principal{UID: 2}, ""))
-	require.False(t, newAccess(&PartitionSpec{AllowedUIDs: []uint32{3}}).allows(1, Principal{UID: 2}, ""))
+	require.False(t, newAccess(&shuffle.PartitionSpec{}).allows(1, shuffle.Principal{UID: 2}, ""))
+	require.False(t, newAccess(&shuffle.PartitionSpec{AllowedUIDs: []uint32{3}}).allows(1, shuffle.Principal{UID: 2}, ""))
 }
 
 func TestAbortTellsBothSides(t *testing.T) {
@@ -406,7 +408,7 @@ func TestAbortTellsBothSides(t *testing.T) {
 	p := r.register("p", testSpec(1))
 	require.NoError(t, p.Mapped())
 	a := r.ask("a", 0)
-	a.Abort(fmt.Errorf("no descriptors: %w", ErrClosed))
+	a.Abort(fmt.Errorf("no descriptors: %w", shuffle.ErrClosed))
 	require.Equal(t, []string{"p: attach a to 0", "p: detach 0, consumed false", "a: closed"}, r.heard())
 }
 
@@ -415,7 +417,7 @@ func TestClosedManagerRefusesAndTellsNobody(t *testing.T) {
 	p := r.register("p", testSpec(2))
 	require.NoError(t, p.Mapped())
 	a := r.ask("a", 0)
-	waits := r.request(NewPartitionID(), 0, creator, "", time.Second, fakeConsumer{r, "waits"})
+	waits := r.request(shuffle.NewPartitionID(), 0, creator, "", time.Second, fakeConsumer{r, "waits"})
 	r.heard()
 	r.ResultPartitionManager.Close()
 	r.ResultPartitionManager.Close()
@@ -423,31 +425,31 @@ func TestClosedManagerRefusesAndTellsNobody(t *testing.T) {
 	a.Close(true)
 	waits.Close(false)
 	p.ProducerClosed("closed")
-	require.ErrorIs(t, p.Finished(), ErrClosed)
+	require.ErrorIs(t, p.Finished(), shuffle.ErrClosed)
 	r.pass(time.Hour)
 	require.Empty(t, r.heard())
 	_, err := r.Register(Registration{Spec: testSpec(1), Host: fakeHost{r, "late"}})
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, shuffle.ErrClosed)
 	r.ask("late", 0)
 	require.Equal(t, []string{"late: closed"}, r.heard())
 }
 
 func TestPagesHoldEveryReadablePartitionOnce(t *testing.T) {
 	r := newRegistry(t, 1000)
-	var want []PartitionID
+	var want []shuffle.PartitionID
 	for i := range 57 {
-		id := NewPartitionID()
+		id := shuffle.NewPartitionID()
 		for attempt := range uint32(1 + i%3) { // older ones linger: they are fenced and not closed
-			r.register("p", PartitionSpec{ID: id, Attempt: attempt, Subpartitions: 1})
+			r.register("p", shuffle.PartitionSpec{ID: id, Attempt: attempt, Subpartitions: 1})
 		}
 		want = append(want, id)
 	}
-	_, err := r.Register(Registration{Spec: PartitionSpec{ID: NewPartitionID(), Subpartitions: 1}, Producer: Principal{UID: 1}, Host: fakeHost{r, "x"}})
+	_, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1}, Producer: shuffle.Principal{UID: 1}, Host: fakeHost{r, "x"}})
 	require.NoError(t, err)
-	slices.SortFunc(want, func(a, b PartitionID) int { return slices.Compare(a[:], b[:]) })
+	slices.SortFunc(want, func(a, b shuffle.PartitionID) int { return slices.Compare(a[:], b[:]) })
 	for _, limit := range []int{1, 10, 56, 57, 58} {
-		var got []PartitionID
-		var after PartitionKey
+		var got []shuffle.PartitionID
+		var after shuffle.PartitionKey
 		for more := true; more; {
 			var rows []HostedInfo
 			rows, more = r.Page(after, limit, creator)
@@ -456,7 +458,7 @@ func TestPagesHoldEveryReadablePartitionOnce(t *testing.T) {
 				got = append(got, row.ID)
 				require.Equal(t, "created", row.State, "the newest attempt")
 			}
-			after = PartitionKey{got[len(got)-1], creator.UID}
+			after = shuffle.PartitionKey{ID: got[len(got)-1], Owner: creator.UID}
 		}
 		require.Equal(t, want, got, "limit %d", limit)
 	}
@@ -471,7 +473,7 @@ func TestRunFiresDeadlinesAndEndsWithItsContext(t *testing.T) {
 	claim := SubpartitionClaim{Partition: testID, Owner: creator.UID, Who: creator}
 	m.NewRequest(claim, failingConsumer{make(chan error, 1)}).Start(time.Hour)
 	m.NewRequest(claim, failingConsumer{failed}).Start(time.Millisecond)
-	require.ErrorIs(t, <-failed, ErrPartitionNotFound)
+	require.ErrorIs(t, <-failed, shuffle.ErrPartitionNotFound)
 	cancel()
 	<-done
 }
@@ -512,13 +514,13 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 			var mine []*HostedPartition
 			var requests []*SubpartitionRequest
 			for range 3000 {
-				id := NamedPartitionID(fmt.Sprint(rng.IntN(8)))
+				id := shuffle.NamedPartitionID(fmt.Sprint(rng.IntN(8)))
 				switch rng.IntN(8) {
 				case 0, 1:
 					host := &countingHost{drops: &drops}
 					p, err := r.Register(Registration{
-						Spec:     PartitionSpec{ID: id, Attempt: rng.Uint32N(1 << 20), Replace: rng.IntN(2) == 0, Subpartitions: 3},
-						Producer: []Principal{creator, other}[rng.IntN(2)], Host: host,
+						Spec:     shuffle.PartitionSpec{ID: id, Attempt: rng.Uint32N(1 << 20), Replace: rng.IntN(2) == 0, Subpartitions: 3},
+						Producer: []shuffle.Principal{creator, other}[rng.IntN(2)], Host: host,
 						HoldWhileMapped: rng.IntN(2) == 0,
 					})
 					if err == nil {
@@ -528,13 +530,13 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 					}
 				case 2, 3:
 					requests = append(requests, r.claim(SubpartitionClaim{
-						Partition: id, Owner: []Principal{creator, other}[rng.IntN(2)].UID, Who: creator, Subpartition: rng.IntN(4),
+						Partition: id, Owner: []shuffle.Principal{creator, other}[rng.IntN(2)].UID, Who: creator, Subpartition: rng.IntN(4),
 						MinAttempt: rng.Uint32N(1 << 20), Exact: rng.IntN(4) == 0,
 					}, time.Minute, silentConsumer{}))
 				case 4, 5:
 					if len(requests) > 0 {
 						q := requests[rng.IntN(len(requests))]
-						[]func(){func() { q.Close(true) }, func() { q.Close(false) }, func() { q.Vanish("x") }, func() { q.Abort(ErrClosed) }}[rng.IntN(4)]()
+						[]func(){func() { q.Close(true) }, func() { q.Close(false) }, func() { q.Vanish("x") }, func() { q.Abort(shuffle.ErrClosed) }}[rng.IntN(4)]()
 					}
 				case 6:
 					if len(mine) > 0 {

@@ -1,10 +1,12 @@
-package shuffle
+package registry
 
 import (
 	"container/list"
 	"context"
 	"fmt"
 	"time"
+
+	"shuffled/shuffle"
 )
 
 // A ManagerConfig describes a ResultPartitionManager. The zero value of every
@@ -41,12 +43,12 @@ type ResultPartitionManager struct {
 	announcer // guards what follows
 
 	config     ManagerConfig
-	partitions map[PartitionKey]*HostedPartition // those that have not ended
-	all        partitionOrder                    // whose memory is not given back
+	partitions map[shuffle.PartitionKey]*HostedPartition // those that have not ended
+	all        partitionOrder                            // whose memory is not given back
 	registered uint64
-	byID       map[PartitionID][]*HostedPartition // those in all
-	empty      chan struct{}                      // closed while all is empty
-	waiting    map[PartitionKey]*list.List        // of *SubpartitionRequest, first come first
+	byID       map[shuffle.PartitionID][]*HostedPartition // those in all
+	empty      chan struct{}                              // closed while all is empty
+	waiting    map[shuffle.PartitionKey]*list.List        // of *SubpartitionRequest, first come first
 	tombstones tombstones
 	deadlines  deadlines
 	closed     bool
@@ -75,9 +77,9 @@ func NewResultPartitionManager(config ManagerConfig) *ResultPartitionManager {
 		config.Now = time.Now
 	}
 	m := &ResultPartitionManager{
-		config: config, partitions: make(map[PartitionKey]*HostedPartition),
-		byID:  make(map[PartitionID][]*HostedPartition),
-		empty: make(chan struct{}), waiting: make(map[PartitionKey]*list.List),
+		config: config, partitions: make(map[shuffle.PartitionKey]*HostedPartition),
+		byID:  make(map[shuffle.PartitionID][]*HostedPartition),
+		empty: make(chan struct{}), waiting: make(map[shuffle.PartitionKey]*list.List),
 		tombstones: newTombstones(config.Tombstones, config.TombstonesPerUID, config.EpitaphBytes), earlier: make(chan struct{}, 1),
 	}
 	close(m.empty)
@@ -87,9 +89,9 @@ func NewResultPartitionManager(config ManagerConfig) *ResultPartitionManager {
 // A Registration describes a partition to host.
 type Registration struct {
 	// Spec is the partition's, validated.
-	Spec PartitionSpec
+	Spec shuffle.PartitionSpec
 	// Producer is who creates it.
-	Producer Principal
+	Producer shuffle.Principal
 	// Host has its memory.
 	Host PartitionHost
 	// HoldWhileMapped keeps the memory of the ended partition as long as the
@@ -107,26 +109,26 @@ type Registration struct {
 func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, error) {
 	m.mu.Lock()
 	defer m.unlock()
-	key, attempt := PartitionKey{r.Spec.ID, r.Producer.UID}, r.Spec.Attempt
+	key, attempt := shuffle.PartitionKey{ID: r.Spec.ID, Owner: r.Producer.UID}, r.Spec.Attempt
 	if m.closed {
-		return nil, fmt.Errorf("partition %s: partition manager %w", r.Spec.Label(), ErrClosed)
+		return nil, fmt.Errorf("partition %s: partition manager %w", r.Spec.Label(), shuffle.ErrClosed)
 	}
 	refuse := func(newest uint32, sentinel error, format string, args ...any) error {
-		return &AttemptError{Partition: key.ID, Attempt: attempt, Next: nextAttempt(newest), Err: fmt.Errorf("partition %s, attempt %d: %w: %s%s",
+		return &shuffle.AttemptError{Partition: key.ID, Attempt: attempt, Next: nextAttempt(newest), Err: fmt.Errorf("partition %s, attempt %d: %w: %s%s",
 			r.Spec.Label(), attempt, sentinel, fmt.Sprintf(format, args...), advice(newest))}
 	}
 	present := m.partitions[key]
 	switch {
 	case present == nil:
 		if stone := m.tombstones.find(key); stone != nil && attempt <= stone.attempt {
-			return nil, refuse(stone.attempt, ErrFenced, "attempt %d has ended (%s)", stone.attempt, stone.state)
+			return nil, refuse(stone.attempt, shuffle.ErrFenced, "attempt %d has ended (%s)", stone.attempt, stone.state)
 		}
 	case attempt < present.spec.Attempt:
-		return nil, refuse(present.spec.Attempt, ErrFenced, "attempt %d is %s", present.spec.Attempt, present.state)
+		return nil, refuse(present.spec.Attempt, shuffle.ErrFenced, "attempt %d is %s", present.spec.Attempt, present.state)
 	case attempt == present.spec.Attempt:
-		return nil, refuse(attempt, ErrAlreadyExists, "it is %s", present.state)
+		return nil, refuse(attempt, shuffle.ErrAlreadyExists, "it is %s", present.state)
 	case present.finished && !r.Spec.Replace:
-		return nil, refuse(present.spec.Attempt, ErrAlreadyExists, "attempt %d is finished and can be read; Replace takes its place", present.spec.Attempt)
+		return nil, refuse(present.spec.Attempt, shuffle.ErrAlreadyExists, "attempt %d is finished and can be read; Replace takes its place", present.spec.Attempt)
 	}
 	p := &HostedPartition{
 		manager: m, spec: r.Spec, access: newAccess(&r.Spec), producer: r.Producer, host: r.Host,
@@ -144,7 +146,7 @@ func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, err
 	m.byID[key.ID] = append(m.byID[key.ID], p)
 	if present != nil {
 		// The newer one is there already, so that those who wait go on waiting.
-		present.end(PartitionFenced, fmt.Sprintf("attempt %d was created", attempt))
+		present.end(shuffle.PartitionFenced, fmt.Sprintf("attempt %d was created", attempt))
 	} else {
 		m.serveWaiting(key) // those for whom it is too new
 	}
@@ -161,10 +163,10 @@ func advice(newest uint32) string {
 
 // NextAttempt returns the lowest attempt of a user's partition that can be
 // created. If there is none any more, it is an AttemptError of ErrFenced.
-func (m *ResultPartitionManager) NextAttempt(id PartitionID, owner uint32) (uint32, error) {
+func (m *ResultPartitionManager) NextAttempt(id shuffle.PartitionID, owner uint32) (uint32, error) {
 	m.mu.Lock()
 	defer m.unlock()
-	key := PartitionKey{id, owner}
+	key := shuffle.PartitionKey{ID: id, Owner: owner}
 	newest := uint32(0)
 	if p := m.partitions[key]; p != nil {
 		newest = p.spec.Attempt
@@ -175,7 +177,7 @@ func (m *ResultPartitionManager) NextAttempt(id PartitionID, owner uint32) (uint
 	}
 	next := nextAttempt(newest)
 	if next == 0 {
-		return 0, &AttemptError{Partition: id, Attempt: newest, Err: fmt.Errorf("partition %s: %w: attempt %d has been%s", id, ErrFenced, newest, advice(newest))}
+		return 0, &shuffle.AttemptError{Partition: id, Attempt: newest, Err: fmt.Errorf("partition %s: %w: attempt %d has been%s", id, shuffle.ErrFenced, newest, advice(newest))}
 	}
 	return next, nil
 }
@@ -193,7 +195,7 @@ func (m *ResultPartitionManager) serve(r *SubpartitionRequest) bool {
 		case c.Exact && p.spec.Attempt > c.MinAttempt:
 			m.fail(r, tooNew(c, &p.spec, p.state))
 			return true
-		case p.state == PartitionCreated:
+		case p.state == shuffle.PartitionCreated:
 			return false
 		}
 		m.attach(r, p)
@@ -207,7 +209,7 @@ func (m *ResultPartitionManager) serve(r *SubpartitionRequest) bool {
 		m.refuse(r, "")
 		return false
 	case c.Exact && stone.attempt > c.MinAttempt:
-		m.fail(r, tooNew(c, &PartitionSpec{ID: c.Partition, Attempt: stone.attempt}, stone.state))
+		m.fail(r, tooNew(c, &shuffle.PartitionSpec{ID: c.Partition, Attempt: stone.attempt}, stone.state))
 	default:
 		m.fail(r, stone.err())
 	}
@@ -215,10 +217,10 @@ func (m *ResultPartitionManager) serve(r *SubpartitionRequest) bool {
 }
 
 // tooNew is the error of a claim to an attempt that a newer one has replaced.
-func tooNew(c *SubpartitionClaim, newest *PartitionSpec, state PartitionState) error {
-	return &AttemptError{
+func tooNew(c *SubpartitionClaim, newest *shuffle.PartitionSpec, state shuffle.PartitionState) error {
+	return &shuffle.AttemptError{
 		Partition: c.Partition, Attempt: c.MinAttempt, Next: nextAttempt(newest.Attempt),
-		Err: fmt.Errorf("partition %s, attempt %d: %w: attempt %d is %s", newest.Label(), c.MinAttempt, ErrFenced, newest.Attempt, state),
+		Err: fmt.Errorf("partition %s, attempt %d: %w: attempt %d is %s", newest.Label(), c.MinAttempt, shuffle.ErrFenced, newest.Attempt, state),
 	}
 }
 
@@ -234,7 +236,7 @@ func (m *ResultPartitionManager) refuse(r *SubpartitionRequest, name string) {
 
 // serveWaiting decides the requests that wait for a partition of which there is
 // news. The lock is held.
-func (m *ResultPartitionManager) serveWaiting(key PartitionKey) {
+func (m *ResultPartitionManager) serveWaiting(key shuffle.PartitionKey) {
 	waiting := m.waiting[key]
 	if waiting == nil {
 		return
@@ -251,14 +253,14 @@ func (m *ResultPartitionManager) serveWaiting(key PartitionKey) {
 func (m *ResultPartitionManager) attach(r *SubpartitionRequest, p *HostedPartition) {
 	sub := r.claim.Subpartition
 	if sub < 0 || sub >= len(p.sub) {
-		m.fail(r, fmt.Errorf("partition %s: subpartition %d, want 0 to %d: %w", p.spec.Label(), sub, len(p.sub)-1, ErrInvalidArgument))
+		m.fail(r, fmt.Errorf("partition %s: subpartition %d, want 0 to %d: %w", p.spec.Label(), sub, len(p.sub)-1, shuffle.ErrInvalidArgument))
 		return
 	}
 	s := &p.sub[sub]
 	if s.state != subpartitionIdle {
-		m.fail(r, &AttemptError{
+		m.fail(r, &shuffle.AttemptError{
 			Partition: p.spec.ID, Attempt: p.spec.Attempt, Next: nextAttempt(p.spec.Attempt),
-			Err: fmt.Errorf("partition %s, attempt %d: subpartition %d is %s: %w", p.spec.Label(), p.spec.Attempt, sub, subpartitionStates[s.state], ErrAlreadyConsumed),
+			Err: fmt.Errorf("partition %s, attempt %d: subpartition %d is %s: %w", p.spec.Label(), p.spec.Attempt, sub, subpartitionStates[s.state], shuffle.ErrAlreadyConsumed),
 		})
 		return
 	}
@@ -335,9 +337,12 @@ func (m *ResultPartitionManager) Close() {
 	m.closed = true
 	for m.all.n > 0 {
 		p := m.all.blocks[0][0]
-		p.state = PartitionReleased
-		p.failure = fmt.Errorf("partition %s: partition manager %w", p.spec.Label(), ErrClosed)
+		p.state = shuffle.PartitionReleased
+		p.failure = fmt.Errorf("partition %s: partition manager %w", p.spec.Label(), shuffle.ErrClosed)
 		p.drop(true)
 	}
 	clear(m.partitions)
 }
+
+// nextAttempt returns the attempt that follows one, 0 if none does.
+func nextAttempt(attempt uint32) uint32 { return attempt + 1 }

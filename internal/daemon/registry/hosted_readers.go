@@ -1,4 +1,4 @@
-package shuffle
+package registry
 
 // Readers returns the requests of the consumers that are attached, if the
 // partition has ended; false before. vanished says that others, whose connections have
@@ -6,7 +6,7 @@ package shuffle
 func (p *HostedPartition) Readers() (readers []*SubpartitionRequest, vanished, ended bool) {
 	p.manager.mu.Lock()
 	defer p.manager.mu.Unlock()
-	if !p.state.hasEnded() {
+	if !p.state.HasEnded() {
 		return nil, false, false
 	}
 	for i := range p.sub {

@@ -1,4 +1,4 @@
-package shuffle
+package registry
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shuffled/internal/foreigntext"
+	"shuffled/shuffle"
 )
 
 // A PartitionHost has the memory of a hosted partition and knows its producer.
@@ -48,9 +49,9 @@ type PartitionHost interface {
 // return the reason of the end.
 type HostedPartition struct {
 	manager  *ResultPartitionManager
-	spec     PartitionSpec
+	spec     shuffle.PartitionSpec
 	access   *access
-	producer Principal
+	producer shuffle.Principal
 	host     PartitionHost
 	created  time.Time
 	serial   uint64 // counts registrations
@@ -58,7 +59,7 @@ type HostedPartition struct {
 	holdWhileMapped bool
 
 	// The fields below are guarded by the manager's lock.
-	state        PartitionState
+	state        shuffle.PartitionState
 	failure      error // why it ended; its text is bounded
 	endedAt      time.Time
 	finished     bool
@@ -91,17 +92,19 @@ const (
 var subpartitionStates = [...]string{"idle", "attached", "consumed", "abandoned"}
 
 // key is what the partition is found by.
-func (p *HostedPartition) key() PartitionKey { return PartitionKey{p.spec.ID, p.producer.UID} }
+func (p *HostedPartition) key() shuffle.PartitionKey {
+	return shuffle.PartitionKey{ID: p.spec.ID, Owner: p.producer.UID}
+}
 
 // Spec returns what the partition was registered with.
-func (p *HostedPartition) Spec() PartitionSpec { return p.spec }
+func (p *HostedPartition) Spec() shuffle.PartitionSpec { return p.spec }
 
 // Host returns the host that the partition was registered with.
 func (p *HostedPartition) Host() PartitionHost { return p.host }
 
 // StateFor returns the state of the partition, and whether who may read it and so may
 // know of it.
-func (p *HostedPartition) StateFor(who Principal) (state PartitionState, may bool) {
+func (p *HostedPartition) StateFor(who shuffle.Principal) (state shuffle.PartitionState, may bool) {
 	m := p.manager
 	m.mu.Lock()
 	defer m.unlock()
@@ -114,13 +117,13 @@ func (p *HostedPartition) Mapped() error {
 	m := p.manager
 	m.mu.Lock()
 	defer m.unlock()
-	if p.state.hasEnded() {
+	if p.state.HasEnded() {
 		return p.failure
 	}
-	if p.state != PartitionCreated {
-		return fmt.Errorf("partition %s: mapped while it is %s: %w", p.spec.Label(), p.state, ErrProtocol)
+	if p.state != shuffle.PartitionCreated {
+		return fmt.Errorf("partition %s: mapped while it is %s: %w", p.spec.Label(), p.state, shuffle.ErrProtocol)
 	}
-	p.state = PartitionRunning
+	p.state = shuffle.PartitionRunning
 	m.serveWaiting(p.key())
 	return nil
 }
@@ -133,14 +136,14 @@ func (p *HostedPartition) Finished() error {
 	m.mu.Lock()
 	defer m.unlock()
 	switch {
-	case p.finished && (p.state == PartitionFinished || p.state == PartitionConsumed):
+	case p.finished && (p.state == shuffle.PartitionFinished || p.state == shuffle.PartitionConsumed):
 		return nil
-	case p.state.hasEnded():
+	case p.state.HasEnded():
 		return p.failure
-	case p.state != PartitionRunning:
-		return fmt.Errorf("partition %s: finished while it is %s: %w", p.spec.Label(), p.state, ErrProtocol)
+	case p.state != shuffle.PartitionRunning:
+		return fmt.Errorf("partition %s: finished while it is %s: %w", p.spec.Label(), p.state, shuffle.ErrProtocol)
 	}
-	p.state = PartitionFinished
+	p.state = shuffle.PartitionFinished
 	p.finished = true
 	p.users--
 	if !p.endIfConsumed() {
@@ -157,13 +160,13 @@ func (p *HostedPartition) Failed(cause string) error {
 	m := p.manager
 	m.mu.Lock()
 	defer m.unlock()
-	if p.state.hasEnded() {
+	if p.state.HasEnded() {
 		return nil
 	}
 	if p.finished {
-		return fmt.Errorf("partition %s: fail: %w", p.spec.Label(), ErrFinished)
+		return fmt.Errorf("partition %s: fail: %w", p.spec.Label(), shuffle.ErrFinished)
 	}
-	p.end(PartitionFailed, cause)
+	p.end(shuffle.PartitionFailed, cause)
 	return nil
 }
 
@@ -175,10 +178,10 @@ func (p *HostedPartition) Released(reason string) {
 	m := p.manager
 	m.mu.Lock()
 	defer m.unlock()
-	if p.state.hasEnded() {
+	if p.state.HasEnded() {
 		return
 	}
-	p.end(PartitionReleased, reason)
+	p.end(shuffle.PartitionReleased, reason)
 }
 
 // ProducerClosed says that the producer has unmapped the partition, or is no
@@ -192,8 +195,8 @@ func (p *HostedPartition) ProducerClosed(reason string) {
 		return
 	}
 	p.producerGone = true
-	if !p.state.hasEnded() && !p.finished {
-		p.end(PartitionLost, reason)
+	if !p.state.HasEnded() && !p.finished {
+		p.end(shuffle.PartitionLost, reason)
 	}
 	p.dropIfUnused()
 }
@@ -205,11 +208,11 @@ func (p *HostedPartition) Undone() {
 	m := p.manager
 	m.mu.Lock()
 	defer m.unlock()
-	if p.state.hasEnded() {
+	if p.state.HasEnded() {
 		return
 	}
 	p.traceless = p.untouched()
-	p.end(PartitionReleased, "its producer took its creation back")
+	p.end(shuffle.PartitionReleased, "its producer took its creation back")
 }
 
 // untouched reports whether no subpartition ever had a consumer.
@@ -224,11 +227,11 @@ func (p *HostedPartition) untouched() bool {
 
 // end takes the partition out of the registry and tells its consumers. The
 // manager's lock is held.
-func (p *HostedPartition) end(state PartitionState, cause string) {
+func (p *HostedPartition) end(state shuffle.PartitionState, cause string) {
 	m := p.manager
 	cause = foreigntext.Graphic(cause)
 	err := endError(&p.spec, state, cause)
-	if p.state == PartitionCreated && state == PartitionReleased {
+	if p.state == shuffle.PartitionCreated && state == shuffle.PartitionReleased {
 		p.traceless = true
 	}
 	p.state, p.endedAt = state, m.config.Now()
@@ -249,21 +252,21 @@ func (p *HostedPartition) end(state PartitionState, cause string) {
 			m.tell(func() { r.consumer.Failed(err) })
 		}
 	}
-	if state == PartitionConsumed || state == PartitionExpired || state == PartitionFenced {
+	if state == shuffle.PartitionConsumed || state == shuffle.PartitionExpired || state == shuffle.PartitionFenced {
 		m.tell(func() { p.host.Ended(err) })
 	}
 	p.dropIfUnused()
 }
 
 // endErrors gives each end of a partition the error of whoever reads it.
-var endErrors = map[PartitionState]error{
-	PartitionConsumed: ErrPartitionReleased, PartitionFailed: ErrPartitionFailed, PartitionReleased: ErrPartitionReleased,
-	PartitionExpired: ErrPartitionExpired, PartitionLost: ErrProducerLost, PartitionFenced: ErrFenced,
+var endErrors = map[shuffle.PartitionState]error{
+	shuffle.PartitionConsumed: shuffle.ErrPartitionReleased, shuffle.PartitionFailed: shuffle.ErrPartitionFailed, shuffle.PartitionReleased: shuffle.ErrPartitionReleased,
+	shuffle.PartitionExpired: shuffle.ErrPartitionExpired, shuffle.PartitionLost: shuffle.ErrProducerLost, shuffle.PartitionFenced: shuffle.ErrFenced,
 }
 
 // endError says how a partition has ended, and why.
-func endError(spec *PartitionSpec, state PartitionState, cause string) error {
-	return &AttemptError{
+func endError(spec *shuffle.PartitionSpec, state shuffle.PartitionState, cause string) error {
+	return &shuffle.AttemptError{
 		Partition: spec.ID, Attempt: spec.Attempt, Next: nextAttempt(spec.Attempt),
 		Err: fmt.Errorf("partition %s, attempt %d: %w: %s", spec.Label(), spec.Attempt, endErrors[state], cause),
 	}
@@ -271,10 +274,10 @@ func endError(spec *PartitionSpec, state PartitionState, cause string) error {
 
 // endIfConsumed releases the partition once it has no users.
 func (p *HostedPartition) endIfConsumed() bool {
-	if p.users > 0 || p.state.hasEnded() {
+	if p.users > 0 || p.state.HasEnded() {
 		return false
 	}
-	p.end(PartitionConsumed, "it was consumed")
+	p.end(shuffle.PartitionConsumed, "it was consumed")
 	return true
 }
 
@@ -282,12 +285,12 @@ func (p *HostedPartition) endIfConsumed() bool {
 // reads at the moment.
 func (p *HostedPartition) expireWhenIdle() {
 	m := p.manager
-	if p.state != PartitionFinished || p.attached > 0 {
+	if p.state != shuffle.PartitionFinished || p.attached > 0 {
 		return
 	}
 	m.deadlines.remove(p.expiry)
 	p.expiry = m.addDeadline(m.config.Retention, func() {
-		p.end(PartitionExpired, fmt.Sprintf("nobody read it for %v", m.config.Retention))
+		p.end(shuffle.PartitionExpired, fmt.Sprintf("nobody read it for %v", m.config.Retention))
 	})
 }
 
@@ -301,7 +304,7 @@ func (p *HostedPartition) detach(subpartition int, consumed bool, reason string)
 	}
 	p.attached--
 	p.users--
-	if !p.state.hasEnded() {
+	if !p.state.HasEnded() {
 		p.manager.tell(func() { p.host.ConsumerDetached(subpartition, consumed, reason) })
 		if !p.endIfConsumed() {
 			p.expireWhenIdle()
@@ -314,7 +317,7 @@ func (p *HostedPartition) detach(subpartition int, consumed bool, reason string)
 // read or write it.
 func (p *HostedPartition) dropIfUnused() {
 	harmless := p.finished && !p.abandoned && !p.holdWhileMapped
-	if !p.state.hasEnded() || p.dropped || p.attached > 0 || !p.producerGone && !harmless && !p.evicted {
+	if !p.state.HasEnded() || p.dropped || p.attached > 0 || !p.producerGone && !harmless && !p.evicted {
 		return
 	}
 	p.drop(p.abandoned && !p.evicted)
@@ -339,8 +342,8 @@ func (p *HostedPartition) drop(readerMaps bool) {
 
 // info returns what the registry knows of the partition; the host knows the
 // rest. The manager's lock is held.
-func (p *HostedPartition) info(subpartitions int) PartitionInfo {
-	info := PartitionInfo{
+func (p *HostedPartition) info(subpartitions int) shuffle.PartitionInfo {
+	info := shuffle.PartitionInfo{
 		ID: p.spec.ID, Attempt: p.spec.Attempt, Name: p.spec.Name, Type: p.spec.Type, State: p.state.String(),
 		Subpartitions: len(p.sub), Created: p.created, Producer: p.producer, ProducerAttached: !p.producerGone,
 		Ended: p.endedAt,
@@ -350,7 +353,7 @@ func (p *HostedPartition) info(subpartitions int) PartitionInfo {
 	}
 	for i := range min(subpartitions, len(p.sub)) {
 		s := &p.sub[i]
-		row := SubpartitionInfo{Index: i, State: subpartitionStates[s.state]}
+		row := shuffle.SubpartitionInfo{Index: i, State: subpartitionStates[s.state]}
 		if s.request != nil {
 			row.Consumer = s.request.claim.Who
 			row.GateID, row.Channel = s.request.consumer.Place()

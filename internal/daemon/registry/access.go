@@ -1,16 +1,12 @@
-package shuffle
+package registry
 
 import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"slices"
-)
 
-// A Principal is who a peer is, by the word of the kernel. PID is for display.
-type Principal struct {
-	UID, GID uint32
-	PID      int32
-}
+	"shuffled/shuffle"
+)
 
 // access says who may read a partition beside its owner and root: the users and
 // groups that it allows, and whoever shows its token. A nil access allows nobody
@@ -21,7 +17,7 @@ type access struct {
 	hasToken   bool
 }
 
-func newAccess(spec *PartitionSpec) *access {
+func newAccess(spec *shuffle.PartitionSpec) *access {
 	if len(spec.AllowedUIDs) == 0 && len(spec.AllowedGIDs) == 0 && spec.Token == "" {
 		return nil
 	}
@@ -32,7 +28,7 @@ func newAccess(spec *PartitionSpec) *access {
 }
 
 // allows compares tokens in a time that does not depend on them.
-func (a *access) allows(owner uint32, who Principal, token string) bool {
+func (a *access) allows(owner uint32, who shuffle.Principal, token string) bool {
 	if who.UID == owner || who.UID == 0 {
 		return true
 	}
@@ -55,9 +51,9 @@ func (a *access) bytes() int {
 // A Refusal is an attempt to read a partition by somebody who may not. Whoever
 // tried is told what it would be told if there were no such partition.
 type Refusal struct {
-	Who       Principal
+	Who       shuffle.Principal
 	Action    string // "read" or "inspect"
-	Partition PartitionID
+	Partition shuffle.PartitionID
 	Name      string
 	Owner     uint32
 }

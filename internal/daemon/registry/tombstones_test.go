@@ -1,4 +1,4 @@
-package shuffle
+package registry
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/shuffle"
 )
 
 func heapInUse() int64 {
@@ -23,7 +25,7 @@ func TestFailureTextsOfEndedPartitionsTakeABoundedShareOfTheHeap(t *testing.T) {
 	for i := range 41_000 {
 		cause := strings.Repeat("x", 4096-8) + fmt.Sprintf("%8d", i)
 		p, err := m.Register(Registration{
-			Spec: PartitionSpec{ID: NewPartitionID(), Name: strings.Repeat("n", MaxNameLength), Subpartitions: 1}, Producer: creator, Host: silentHost{},
+			Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Name: strings.Repeat("n", shuffle.MaxNameLength), Subpartitions: 1}, Producer: creator, Host: silentHost{},
 		})
 		require.NoError(t, err)
 		require.NoError(t, p.Failed(cause))
@@ -50,7 +52,7 @@ func checkTombstones(t *testing.T, s *tombstones) {
 		n, bytes, legible := 0, 0, false
 		var older *tombstone
 		for stone := yard.oldest; stone != nil; stone = stone.newer {
-			require.Same(t, stone, s.byKey[PartitionKey{stone.key.ID, owner}])
+			require.Same(t, stone, s.byKey[shuffle.PartitionKey{ID: stone.key.ID, Owner: owner}])
 			require.Same(t, older, stone.older)
 			legible = legible || stone == yard.legible
 			require.True(t, legible || stone.epitaph == nil)
@@ -74,12 +76,12 @@ func checkTombstones(t *testing.T, s *tombstones) {
 
 func TestNobodyMakesTheDaemonForgetThePartitionsOfAnother(t *testing.T) {
 	s := newTombstones(100, 40, 4000)
-	bury := func(owner uint32, name string, attempt uint32) PartitionKey {
-		key := PartitionKey{NamedPartitionID(name), owner}
-		s.add(&tombstone{key: key, attempt: attempt, state: PartitionFailed, epitaph: &epitaph{cause: "why " + name}})
+	bury := func(owner uint32, name string, attempt uint32) shuffle.PartitionKey {
+		key := shuffle.PartitionKey{ID: shuffle.NamedPartitionID(name), Owner: owner}
+		s.add(&tombstone{key: key, attempt: attempt, state: shuffle.PartitionFailed, epitaph: &epitaph{cause: "why " + name}})
 		return key
 	}
-	var mine []PartitionKey
+	var mine []shuffle.PartitionKey
 	for i := range 10 {
 		mine = append(mine, bury(1, fmt.Sprint(i), 0))
 	}
@@ -94,15 +96,15 @@ func TestNobodyMakesTheDaemonForgetThePartitionsOfAnother(t *testing.T) {
 	for i, key := range mine {
 		stone := s.find(key)
 		require.NotNil(t, stone)
-		require.ErrorIs(t, stone.err(), ErrPartitionFailed)
+		require.ErrorIs(t, stone.err(), shuffle.ErrPartitionFailed)
 		require.ErrorContains(t, stone.err(), fmt.Sprint("why ", i))
 	}
 	require.Len(t, s.byKey, 100)
-	require.NotNil(t, s.find(PartitionKey{NamedPartitionID("99"), 2}), "one's own oldest goes")
-	require.Nil(t, s.find(PartitionKey{NamedPartitionID("199"), 2}))
+	require.NotNil(t, s.find(shuffle.PartitionKey{ID: shuffle.NamedPartitionID("99"), Owner: 2}), "one's own oldest goes")
+	require.Nil(t, s.find(shuffle.PartitionKey{ID: shuffle.NamedPartitionID("199"), Owner: 2}))
 	oldest := s.users[2].oldest
-	require.ErrorIs(t, oldest.err(), ErrPartitionFailed)
+	require.ErrorIs(t, oldest.err(), shuffle.ErrPartitionFailed)
 	require.ErrorContains(t, oldest.err(), "the daemon has forgotten why")
-	require.True(t, oldest.allows(Principal{UID: 2}, ""))
-	require.False(t, oldest.allows(Principal{UID: 3}, ""))
+	require.True(t, oldest.allows(shuffle.Principal{UID: 2}, ""))
+	require.False(t, oldest.allows(shuffle.Principal{UID: 3}, ""))
 }

@@ -1,17 +1,11 @@
-package shuffle
+package registry
 
 import (
 	"container/list"
 	"fmt"
 	"time"
-)
 
-// Limits of a gate that follow from its region and the protocol.
-const (
-	// MaxInputs is the largest number of inputs of one gate.
-	MaxInputs = 1 << 20
-	// MaxInputTimeout is the longest time that an input may wait for its partition.
-	MaxInputTimeout = 30 * 24 * time.Hour
+	"shuffled/shuffle"
 )
 
 // A SubpartitionConsumer is a channel of a gate, somewhere, that reads or is to
@@ -27,7 +21,7 @@ type SubpartitionConsumer interface {
 
 // A SubpartitionClaim says which subpartition a consumer reads, and who it is.
 type SubpartitionClaim struct {
-	Partition PartitionID
+	Partition shuffle.PartitionID
 	// Name is what the consumer calls it, for errors.
 	Name string
 	// Owner is the user whose partition is meant.
@@ -37,14 +31,16 @@ type SubpartitionClaim struct {
 	// will.
 	MinAttempt uint32
 	Exact      bool
-	Who        Principal
+	Who        shuffle.Principal
 	Token      string
 }
 
-func (c *SubpartitionClaim) key() PartitionKey { return PartitionKey{c.Partition, c.Owner} }
+func (c *SubpartitionClaim) key() shuffle.PartitionKey {
+	return shuffle.PartitionKey{ID: c.Partition, Owner: c.Owner}
+}
 
 func (c *SubpartitionClaim) label() string {
-	spec := PartitionSpec{ID: c.Partition, Name: c.Name}
+	spec := shuffle.PartitionSpec{ID: c.Partition, Name: c.Name}
 	return spec.Label()
 }
 
@@ -84,7 +80,7 @@ func (r *SubpartitionRequest) Start(timeout time.Duration) {
 	m.mu.Lock()
 	defer m.unlock()
 	if m.closed {
-		m.fail(r, fmt.Errorf("partition %s: partition manager %w", r.claim.label(), ErrClosed))
+		m.fail(r, fmt.Errorf("partition %s: partition manager %w", r.claim.label(), shuffle.ErrClosed))
 		return
 	}
 	if m.serve(r) {
@@ -118,16 +114,16 @@ func (r *SubpartitionRequest) notFound(timeout time.Duration) error {
 		}
 	}
 	if r.claim.Owner == r.claim.Who.UID {
-		return fmt.Errorf("%w: %s did not appear within %v (that of another user is read by naming its Owner)", ErrPartitionNotFound, which, timeout)
+		return fmt.Errorf("%w: %s did not appear within %v (that of another user is read by naming its Owner)", shuffle.ErrPartitionNotFound, which, timeout)
 	}
-	return fmt.Errorf("%w: %s did not appear within %v", ErrPartitionNotFound, which, timeout)
+	return fmt.Errorf("%w: %s did not appear within %v", shuffle.ErrPartitionNotFound, which, timeout)
 }
 
 // Subpartition returns which subpartition was asked for.
 func (r *SubpartitionRequest) Subpartition() int { return r.claim.Subpartition }
 
 // Who returns on whose behalf the request was made.
-func (r *SubpartitionRequest) Who() Principal { return r.claim.Who }
+func (r *SubpartitionRequest) Who() shuffle.Principal { return r.claim.Who }
 
 // Consumer returns the consumer that asked.
 func (r *SubpartitionRequest) Consumer() SubpartitionConsumer { return r.consumer }

@@ -1,0 +1,9 @@
+package registry_test
+
+import (
+	"testing"
+
+	"shuffled/internal/linktest"
+)
+
+func TestMain(m *testing.M) { linktest.Main(m) }

@@ -1,0 +1,19 @@
+package registry_test
+
+import (
+	"testing"
+
+	"shuffled/internal/daemon/registry"
+	"shuffled/internal/misuse"
+)
+
+func TestNothingIsRefusedByName(t *testing.T) {
+	misuse.Check(t, misuse.Package{
+		Functions: map[string]any{"NewResultPartitionManager": registry.NewResultPartitionManager},
+		Left: map[string]string{
+			"HostedPartition":        "the daemon's, made by a registry only",
+			"ResultPartitionManager": "the daemon's, made by its constructor only",
+			"SubpartitionRequest":    "the daemon's, made by a registry only",
+		},
+	})
+}
