@@ -17,10 +17,9 @@ import (
 // does not read cannot hold up whoever has something to tell it. A peer that
 // lets the queue fill up loses its connection.
 //
-// One goroutine, which the first message starts and Close and Shutdown wait for, does the
-// sending. It takes
-// as long as the peer likes: a stopped peer is not a dead one as long as the
-// queue has room. Messages leave in the order in which they were posted. All
+// One goroutine, which the first message starts and Close and Shutdown wait for, does
+// the sending. It takes as long as the peer likes: a stopped peer is not a dead one as
+// long as the queue has room. Messages leave in the order in which they were posted. All
 // methods may be called from any number of goroutines.
 //
 // The first of these ends an Outbox: a full queue, an error of the socket,

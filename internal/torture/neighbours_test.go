@@ -204,6 +204,7 @@ type neighbour struct {
 	ways []string
 }
 
+// Neighbours are let loose together.
 type neighbours struct {
 	name string
 	each []neighbour
