@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -163,29 +162,24 @@ func (w *RecordWriter[T]) check() error {
 // A fault of the mapping ends the partition with memseg.ErrFault where a new buffer
 // is started or an old one ended, but kills the process where a record is put into
 // an open buffer, unless the goroutine has set debug.SetPanicOnFault.
-func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error { return w.emit(ctx, rec, selected) }
+func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error { return w.emit(ctx, rec, 0, true) }
 
 // EmitTo is Emit to a given subpartition. One that does not exist is
 // shuffle.ErrInvalidArgument.
 func (w *RecordWriter[T]) EmitTo(ctx context.Context, rec T, subpartition int) error {
-	return w.emit(ctx, rec, max(subpartition, selected+1))
+	return w.emit(ctx, rec, subpartition, false)
 }
-
-// selected is what emit is told instead of a subpartition: the selector chooses.
-const selected = math.MinInt
 
 // emit is the way of all records of Emit and EmitTo. For those of bytes that fit the open
 // buffer it does all itself, and little else: what a call needs is put on the stack, and
-// while lines come from another core every store counts.
-func (w *RecordWriter[T]) emit(ctx context.Context, rec T, subpartition int) error {
+// while lines come from another core every store counts. If choose is set, the selector
+// chooses the subpartition; it is 0 where there is none.
+func (w *RecordWriter[T]) emit(ctx context.Context, rec T, subpartition int, choose bool) error {
 	if w == nil {
 		return errNoWriter
 	}
-	if subpartition == selected {
-		if w.selector != nil {
-			return w.emitSelected(ctx, rec)
-		}
-		subpartition = 0
+	if choose && w.selector != nil {
+		return w.emitSelected(ctx, rec)
 	}
 	if uint(subpartition) >= uint(len(w.builders)) {
 		return w.noSubpartition(subpartition)

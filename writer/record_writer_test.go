@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -250,8 +251,10 @@ func TestSubpartitionIsChecked(t *testing.T) {
 	target := 0
 	w := newWriter(t, link, writer.Custom(func([]byte, int) int { return target }))
 	for _, target = range []int{-2, 2, math.MaxInt, math.MinInt} {
-		require.ErrorIs(t, w.Emit(context.Background(), []byte("x")), shuffle.ErrInvalidArgument)
-		require.ErrorIs(t, w.EmitTo(context.Background(), []byte("x"), target), shuffle.ErrInvalidArgument)
+		for _, err := range []error{w.Emit(context.Background(), []byte("x")), w.EmitTo(context.Background(), []byte("x"), target)} {
+			require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+			require.ErrorContains(t, err, fmt.Sprintf("subpartition %d of 2", target))
+		}
 	}
 	require.ErrorIs(t, w.EmitTo(context.Background(), []byte("x"), writer.AllChannels), shuffle.ErrInvalidArgument)
 	require.Zero(t, link.Pool.Used())
