@@ -349,13 +349,22 @@ func (c *Conn) isHungUp() (yes bool) {
 	return yes
 }
 
+// isReady reports whether a socket has one of the events, or an end. A signal, as the
+// runtime sends itself, is neither.
+func isReady(fd uintptr, events int16) bool {
+	for {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: events}}
+		if n, err := unix.Poll(poll, 0); err != unix.EINTR {
+			return n != 0
+		}
+	}
+}
+
 // waitForPacket waits until there is something to receive, or the peer's end. Close and
 // stopReceive end it.
 func (c *Conn) waitForPacket() error {
 	err := c.raw.Read(func(fd uintptr) bool {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(poll, 0)
-		return n != 0 || err != nil && err != unix.EINTR
+		return isReady(fd, unix.POLLIN)
 	})
 	if err != nil {
 		return closedOr(err)
@@ -370,9 +379,7 @@ func (c *Conn) waitForRoom() error {
 		return err
 	}
 	err := c.raw.Write(func(fd uintptr) bool {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-		n, err := unix.Poll(poll, 0)
-		return n != 0 || err != nil && err != unix.EINTR
+		return isReady(fd, unix.POLLOUT)
 	})
 	if err != nil {
 		return closedOr(err)

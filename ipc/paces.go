@@ -97,15 +97,16 @@ func (p *paces) change(atWork int, now time.Time) {
 
 // turn gives a user its turn for a request if pause is 0, and charges it at once with
 // what one costs lately, so that not all who wait have theirs together: whoever does the
-// work spends that much less. Otherwise it returns when to ask again.
-func (p *paces) turn(uid uint32, now time.Time) (charged, pause time.Duration) {
+// work spends that much less. Otherwise it returns when to ask again. Who has waited for
+// the longest debt has its turn whatever was done for the user meanwhile.
+func (p *paces) turn(uid uint32, waited time.Duration, now time.Time) (charged, pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u := p.users[uid]
 	if u == nil {
 		return 0, 0
 	}
-	if pause = u.paid.Sub(now) - burst; pause > 0 {
+	if pause = min(u.paid.Sub(now)-burst, longestDebt-waited); pause > 0 {
 		return 0, min(pause, longestPause)
 	}
 	p.charge(u, u.cost, now)

@@ -33,17 +33,17 @@ func TestUserHasABurstAndThenItsShareOfTheDaemonsTime(t *testing.T) {
 		require.Equal(t, 3*share, p.owed(1, now), "its connections wait for each other's work")
 		p.spend(2, time.Millisecond, now)
 		require.Zero(t, p.owed(2, now), "another user's is another one")
-		_, pause := p.turn(2, now)
+		_, pause := p.turn(2, 0, now)
 		require.Zero(t, pause)
-		_, pause = p.turn(1, now)
+		_, pause = p.turn(1, 0, now)
 		require.Equal(t, 3*share, pause)
 		now = now.Add(3 * share)
-		_, pause = p.turn(1, now)
+		_, pause = p.turn(1, 0, now)
 		require.Zero(t, pause)
 
 		p.spend(1, time.Hour, now)
 		require.Equal(t, longestDebt, p.owed(1, now), "the rest is forgiven")
-		_, pause = p.turn(1, now)
+		_, pause = p.turn(1, 0, now)
 		require.Equal(t, longestPause, pause, "it is looked at meanwhile")
 		now = now.Add(longestDebt + burst)
 		p.spend(1, time.Duration(processors)*time.Second/8+time.Millisecond, now)
@@ -61,10 +61,10 @@ func TestConnectionsOfAUserTakeTurns(t *testing.T) {
 	}
 	p.spend(1, time.Hour, now)
 	now = now.Add(longestDebt)
-	cost, pause := p.turn(1, now)
+	cost, pause := p.turn(1, 0, now)
 	require.Zero(t, pause)
 	require.InDelta(t, time.Millisecond, cost, 1e3)
-	_, pause = p.turn(1, now)
+	_, pause = p.turn(1, 0, now)
 	require.InDelta(t, paceShare/2*time.Millisecond, pause, 1e5, "another connection waits for it")
 	now = now.Add(time.Millisecond)
 	p.spendOnRequest(1, 3*time.Millisecond, cost, now)
@@ -244,4 +244,57 @@ func TestClientThatIsGoneIsHeldBackOnce(t *testing.T) {
 	defer session.flight.end()
 	defer session.outbox.Close()
 	require.True(t, waits(), "another connection for the next request is no way around")
+}
+
+func TestUserWaitsNoLongerThanTheLongestDebtWhateverIsDoneForItMeanwhile(t *testing.T) {
+	p := newPaces(2)
+	now := time.Now()
+	waited := time.Duration(0)
+	for ; waited < longestDebt; waited += longestPause {
+		p.spend(1, time.Hour, now) // connections that come and go wait for nothing
+		_, pause := p.turn(1, waited, now)
+		require.Equal(t, longestPause, pause)
+		now = now.Add(longestPause)
+	}
+	p.spend(1, time.Hour, now)
+	_, pause := p.turn(1, waited, now)
+	require.Zero(t, pause)
+}
+
+func TestUserWaitsNoLongerOnceTheOthersAreGone(t *testing.T) {
+	const busy, other = 4001, 4002
+	config := serverConfig()
+	config.AllowedUIDs = []uint32{busy, other}
+	s := startServer(t, config)
+	client := s.greetAs(busy)
+	neighbour := s.greetAs(other)
+	s.paces.spend(busy, time.Hour, time.Now())
+	id := client.begin(listMessage())
+	require.Eventually(t, func() bool { return s.paces.totalHeldBack() > 0 }, testPatience, time.Millisecond)
+	neighbour.leave()
+	require.NotNil(t, client.answer(id).GetPartitionList())
+	require.Positive(t, s.paces.owed(busy, time.Now()), "it was not paid for")
+}
+
+func TestRequestsOfAClientThatIsGoneAreDropped(t *testing.T) {
+	const busy, other = 4001, 4002
+	config := serverConfig()
+	config.AllowedUIDs = []uint32{busy, other}
+	s := startServer(t, config)
+	s.greetAs(other)
+	client := s.greetAs(busy)
+	s.paces.spend(busy, time.Hour, time.Now())
+	before := s.nextID.Load()
+	for range 10 {
+		client.begin(openGateMessage(1))
+	}
+	client.leave()
+	require.Equal(t, before, s.nextID.Load(), "gates that nobody would have got")
+
+	late := &session{isLate: true}
+	require.True(t, late.isPointless(createMessage(shuffle.NewPartitionID(), 1)))
+	require.True(t, late.isPointless(listMessage()))
+	require.False(t, late.isPointless(closeChannelMessage(1, 0, true)), "the producer is to hear of it")
+	require.False(t, late.isPointless(finishMessage(1)), "so are consumers")
+	require.False(t, new(session).isPointless(listMessage()))
 }

@@ -49,6 +49,8 @@ type session struct {
 	greeted bool
 	// heldBack says that it has waited its turn.
 	heldBack bool
+	// isLate says that the client is gone and the turn of its request has not come.
+	isLate bool
 	// charged is what its turn has cost its user, of the request that it is at.
 	charged time.Duration
 	gates   map[uint64]*hostedGate
@@ -158,14 +160,18 @@ func (s *session) measure(f func(), spend func(work time.Duration, now time.Time
 // A client that is gone waits once, not for each message that it has left behind: it is
 // to be found out soon.
 func (s *session) waitItsTurn() {
-	s.charged = 0
-	if isPrivileged(s.who.UID) || !s.server.ledger.isShared() {
+	s.charged, s.isLate = 0, false
+	if isPrivileged(s.who.UID) {
 		return
 	}
-	for p := &s.server.paces; ; {
+	began := time.Now()
+	for p := &s.server.paces; s.server.ledger.isShared(); {
 		now := time.Now()
-		charged, pause := p.turn(s.who.UID, now)
-		if s.charged = charged; pause == 0 || s.heldBack && s.conn.isHungUp() {
+		charged, pause := p.turn(s.who.UID, now.Sub(began), now)
+		if s.charged = charged; pause == 0 {
+			return
+		}
+		if s.isLate = s.heldBack && s.conn.isHungUp(); s.isLate {
 			return
 		}
 		s.heldBack = true
@@ -176,6 +182,23 @@ func (s *session) waitItsTurn() {
 			return
 		}
 	}
+}
+
+// isPointless reports whether a request is late, and only its client would have had
+// something of it. What ends something is for others, too.
+func (s *session) isPointless(msg *controlpb.ClientMessage) bool {
+	if !s.isLate {
+		return false
+	}
+	switch msg.GetBody().(type) {
+	case *controlpb.ClientMessage_Hello, *controlpb.ClientMessage_SegmentsReturned,
+		*controlpb.ClientMessage_FinishPartition, *controlpb.ClientMessage_FailPartition,
+		*controlpb.ClientMessage_ReleasePartition, *controlpb.ClientMessage_ClosePartition,
+		*controlpb.ClientMessage_CloseChannel, *controlpb.ClientMessage_CloseGate,
+		*controlpb.ClientMessage_PartitionMapped, *controlpb.ClientMessage_AbandonCreation:
+		return false
+	}
+	return true
 }
 
 // pause waits, and reports false if the session has nothing more to wait for.
@@ -255,7 +278,7 @@ func (s *session) run() (reason error) {
 		}
 		if err != nil {
 			msg.Reset() // what was read of it means nothing
-		} else {
+		} else if !s.isPointless(msg) {
 			s.worksOnRequest(func() { err = s.handle(msg) })
 		}
 		if err == nil {
