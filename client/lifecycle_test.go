@@ -255,7 +255,10 @@ func TestAClientThatTheDaemonGivesUpReadsAndWritesNothingMore(t *testing.T) {
 		if ok {
 			require.NoError(t, b.Release())
 		}
-		return err != nil
+		if err != nil && !errors.Is(err, shuffle.ErrDaemonLost) {
+			require.ErrorIs(t, err, shuffle.ErrConsumerLost, "shared memory may tell it before the connection does")
+		}
+		return errors.Is(err, shuffle.ErrDaemonLost)
 	}, patience, time.Millisecond)
 	for range 2 {
 		_, err = gate.Next(testContext(t))
