@@ -115,6 +115,7 @@ func (r *hostedRegion) compare() (e excess) {
 	b.excess = e.bytes
 	if e.bytes == 0 {
 		b.stays = 0
+		r.ranges.settle()
 		return e
 	}
 	e.fresh = max(0, e.bytes-max(b.stays, r.ranges.looseBytes()))

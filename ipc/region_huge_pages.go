@@ -3,6 +3,7 @@ package ipc
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,8 @@ const (
 // in one. That is worth while, and takes no more memory than was granted, once the
 // producer has all segments in a part. hostedRegion.mu guards it.
 type hugeRanges struct {
-	missing []int  // segments in the part that the producer does not have
+	all     []int  // segments in the part
+	missing []int  // of them, those that the producer does not have
 	huge    []bool // it was put into a huge page, and nothing of it was given back
 	loose   []bool // something was: the kernel may not take the page apart at once
 	queued  bool   // for Server.useHugePages
@@ -39,6 +41,14 @@ func (h *hugeRanges) looseBytes() (bytes int64) {
 		}
 	}
 	return bytes
+}
+
+// settle takes note that the kernel keeps nothing that was given back: a part that was
+// given back as a whole is in no huge page any more.
+func (h *hugeRanges) settle() {
+	for i := range h.loose {
+		h.loose[i] = h.loose[i] && h.missing[i] < h.all[i]
+	}
 }
 
 // newHugeRanges returns those of a region no segment of which is with the producer.
@@ -57,6 +67,7 @@ func (r *hostedRegion) newHugeRanges() hugeRanges {
 		start := int64(i) * size
 		h.missing[i] = int(before(start+size) - max(0, before(start+1)-1))
 	}
+	h.all = slices.Clone(h.missing)
 	return h
 }
 

@@ -169,6 +169,31 @@ func TestMemoryThatAHugePageKeepsIsNobodysMistake(t *testing.T) {
 	}
 }
 
+func TestMemoryThatHugePagesHaveLetGoIsFoundWhenItIsUsedAgain(t *testing.T) {
+	collapses := collapses{}
+	s := startServerWith(t, hugeConfig(t), memoryCalls{(*memseg.Memfd).Commit, collapses.collapse, 0})
+	p := s.hugeProducer()
+	p.want(194)
+	require.Eventually(t, func() bool { return len(collapses.tried()) == 3 }, testPatience, time.Millisecond)
+	p.giveBack(0, 193)
+	p.ask(listMessage()) // it has come back
+	look := func() {
+		for _, r := range s.liveRegions() {
+			s.lookAtRegion(r)
+		}
+	}
+	look()
+	given := p.region.Bytes()[p.region.Size()-194*(32<<10):]
+	for range 2 * maxStrikes {
+		for at := 0; at < len(given); at += pageSize {
+			given[at] = 1
+		}
+		look()
+	}
+	p.requireKicked(shuffle.ErrProtocol, "never granted")
+	p.leave()
+}
+
 // Whoever uses the memory waits while a huge page is made.
 func TestHugePagesAreLeftToPartitionsThatMoveMuch(t *testing.T) {
 	var c collapses
