@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Access says what a mapping allows.
@@ -174,11 +175,18 @@ const mostCovered = 1024
 // findAddresses looks for addresses of closed regions that can be used again, and
 // reports whether there may be some.
 func findAddresses() bool {
-	if coveredMappings.Load() == 0 {
+	before := coveredMappings.Load()
+	if before == 0 {
 		return false
 	}
 	runtime.GC()
-	runtime.Gosched() // the clean-ups run in goroutines of their own
+	// The clean-ups run in goroutines of their own, which others may keep from it.
+	for range 20 {
+		if coveredMappings.Load() < before {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	return true
 }
 
