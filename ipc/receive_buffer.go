@@ -61,6 +61,9 @@ func (c *Conn) receivePacket() (r receivedPacket, err error) {
 		if err == nil {
 			err = callErr
 		}
+		if err == nil {
+			c.spare.refill()
+		}
 		if !errors.Is(err, unix.ECONNRESET) {
 			return r, err
 		}

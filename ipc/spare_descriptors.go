@@ -35,6 +35,14 @@ func (s *spareDescriptors) fill() {
 	}
 }
 
+// refill opens again what makeRoom has closed, if it can, before anybody hears of what
+// was received.
+func (s *spareDescriptors) refill() {
+	if s.keep {
+		s.fill()
+	}
+}
+
 // close frees their numbers.
 func (s *spareDescriptors) close() {
 	for i, fd := range s.fds {

@@ -37,6 +37,10 @@ func TestSpareDescriptorsAreForNotificationsThatBringSome(t *testing.T) {
 				require.Equal(t, row.free, b.spare.fds == [2]int{})
 				require.Equal(t, row.free, b.spare.fds[0] == 0 || b.spare.fds[1] == 0)
 			}
+			fds, err := b.Receive(&msg)
+			require.NoError(t, err)
+			defer fds.Close()
+			require.NotContains(t, b.spare.fds, 0, "they are there again for the next one")
 		})
 	}
 }
