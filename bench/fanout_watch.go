@@ -90,8 +90,13 @@ func (w *fanoutWatch) Stop() error {
 func (w *fanoutWatch) End(payload int64) (results.Round, error) {
 	r := results.Round{}
 	if w.view != nil {
-		r[results.WakeupsPerMiB] = float64(w.wakeUps) / (float64(payload) / (1 << 20))
-		r[results.MemoryPerGate] = float64(w.view.gateBytes) / float64(len(w.view.gates))
+		// A round may be over before the first look.
+		if w.wakeUps > 0 {
+			r[results.WakeupsPerMiB] = float64(w.wakeUps) / (float64(payload) / (1 << 20))
+		}
+		if gates := len(w.view.gates); gates > 0 {
+			r[results.MemoryPerGate] = float64(w.view.gateBytes) / float64(gates)
+		}
 		for metric, n := range map[results.Metric]int64{
 			results.UnusedPerSubpartition: w.unused, results.MemoryPerSubpartition: w.idle, results.PeakPerSubpartition: w.peak,
 		} {

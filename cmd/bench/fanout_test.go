@@ -12,10 +12,10 @@ import (
 
 func TestFanoutMeasuresEveryNumberOfSubpartitions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.NoFault, "fanout", "-subpartitions", "1,8,40", "-seconds", "0.05", "-rounds", "1", "-producers", "2",
+	got := runProgram(t, bench.NoFault, "fanout", "-subpartitions", "1,8,40", "-seconds", "0.5", "-rounds", "1", "-producers", "2",
 		"-processes", "3", "-json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
-	require.Contains(t, got.stdout, "plan: 2 producers, a process each; a consumer for each subpartition, in 3 processes; 1 round of 50ms for each of 6 combinations")
+	require.Contains(t, got.stdout, "plan: 2 producers, a process each; a consumer for each subpartition, in 3 processes; 1 round of 500ms for each of 6 combinations")
 	file := readResults(t, path)
 	require.Equal(t, "fanout", file.Workload)
 	require.Empty(t, file.Partial)
