@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"shuffled/client"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -48,7 +47,7 @@ func (e *Exchange) partition(producer int) shuffle.PartitionID {
 }
 
 // create returns the partition of a producer.
-func (e *Exchange) create(ctx context.Context, c *client.Client, producer int) (*shuffle.ResultPartition, error) {
+func (e *Exchange) create(ctx context.Context, c *client.Client, producer int) (shuffle.ResultPartition, error) {
 	return c.CreatePartition(ctx, shuffle.PartitionSpec{
 		ID: e.partition(producer), Name: fmt.Sprintf("%s/producer-%d", e.Name, producer), Subpartitions: e.Consumers,
 		Type: e.PartitionType,
@@ -56,10 +55,10 @@ func (e *Exchange) create(ctx context.Context, c *client.Client, producer int) (
 }
 
 // open returns the gate of a consumer: its subpartition of every partition.
-func (e *Exchange) open(ctx context.Context, c *client.Client, consumer int) (*reader.InputGate, error) {
-	spec := reader.GateSpec{Name: fmt.Sprintf("%s/consumer-%d", e.Name, consumer), Timeout: inputTimeout}
+func (e *Exchange) open(ctx context.Context, c *client.Client, consumer int) (shuffle.InputGate, error) {
+	spec := shuffle.GateSpec{Name: fmt.Sprintf("%s/consumer-%d", e.Name, consumer), Timeout: inputTimeout}
 	for producer := range e.Producers {
-		spec.Inputs = append(spec.Inputs, reader.Input{Partition: e.partition(producer), Subpartition: consumer})
+		spec.Inputs = append(spec.Inputs, shuffle.Input{Partition: e.partition(producer), Subpartition: consumer})
 	}
 	return c.OpenGate(ctx, spec)
 }

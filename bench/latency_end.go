@@ -63,7 +63,7 @@ type shmEnd struct {
 	polls      bool
 	disconnect func()
 	out        *writer.RecordWriter[[]byte] // nil if it does not send
-	gate       *reader.InputGate            // nil if it does not receive
+	gate       shuffle.InputGate            // nil if it does not receive
 }
 
 func openShmEnd(ctx context.Context, l *latencyLink) (_ *shmEnd, err error) {

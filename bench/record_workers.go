@@ -92,7 +92,7 @@ func (p *recordProducer) emit(ctx context.Context, source *recordSource, begin f
 
 // reserve writes records in place. It flushes as a RecordWriter would, and closes
 // the partition.
-func (p *recordProducer) reserve(ctx context.Context, partition *shuffle.ResultPartition,
+func (p *recordProducer) reserve(ctx context.Context, partition shuffle.ResultPartition,
 	selector writer.ChannelSelector[[]byte], source *recordSource, begin func() error,
 ) (err error) {
 	defer func() { err = cmp.Or(err, partition.Close()) }()

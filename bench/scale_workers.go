@@ -188,7 +188,7 @@ func (p *scaleConsumer) run(ctx context.Context, w *workerContext) (res result, 
 		return res, err
 	}
 	defer disconnect()
-	var gates []*reader.InputGate
+	var gates []shuffle.InputGate
 	defer func() {
 		for _, gate := range gates {
 			err = cmp.Or(err, gate.Close())
@@ -197,8 +197,8 @@ func (p *scaleConsumer) run(ctx context.Context, w *workerContext) (res result, 
 	opened := newLatencies()
 	for i := range p.Scale.Partitions {
 		start := monotonicNow()
-		gate, err := c.OpenGate(ctx, reader.GateSpec{
-			Name: p.Scale.name(i), Inputs: []reader.Input{{Partition: p.Scale.id(i)}}, Timeout: scaleInputTimeout,
+		gate, err := c.OpenGate(ctx, shuffle.GateSpec{
+			Name: p.Scale.name(i), Inputs: []shuffle.Input{{Partition: p.Scale.id(i)}}, Timeout: scaleInputTimeout,
 		})
 		if err != nil {
 			return res, err
@@ -219,7 +219,7 @@ func (p *scaleConsumer) run(ctx context.Context, w *workerContext) (res result, 
 }
 
 // read reads all gates to their ends.
-func (r *scaleReading) read(ctx context.Context, gates []*reader.InputGate, fault Fault) error {
+func (r *scaleReading) read(ctx context.Context, gates []shuffle.InputGate, fault Fault) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var readers sync.WaitGroup
@@ -254,7 +254,7 @@ func (r *scaleReading) tell() error {
 	return nil
 }
 
-func (r *scaleReading) readGate(ctx context.Context, partition int, gate *reader.InputGate) error {
+func (r *scaleReading) readGate(ctx context.Context, partition int, gate shuffle.InputGate) error {
 	turn := 0
 	for record, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
 		now := monotonicNow()

@@ -39,7 +39,7 @@ func TestProcessWhoseGoroutinesWriteAndEndAPartitionAtOnce(t *testing.T) {
 	for range carelessRounds {
 		var begun, over carelessRound
 		require.NoError(t, lines.Decode(&begun), "the process has ended")
-		gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: begun.ID}}, Timeout: time.Hour})
+		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: begun.ID}}, Timeout: time.Hour})
 		require.NoError(t, err)
 		var read [2]uint64
 		var end error

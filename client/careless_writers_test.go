@@ -33,9 +33,9 @@ type carelessRound struct {
 }
 
 // carelessEnds are the ways in which a partition is ended under its writers.
-var carelessEnds = map[string]func(ctx context.Context, p *shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error{
-	"close": func(context.Context, *shuffle.ResultPartition, *writer.RecordWriter[[]byte]) error { return nil },
-	"finish": func(ctx context.Context, _ *shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error {
+var carelessEnds = map[string]func(ctx context.Context, p shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error{
+	"close": func(context.Context, shuffle.ResultPartition, *writer.RecordWriter[[]byte]) error { return nil },
+	"finish": func(ctx context.Context, _ shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error {
 		for {
 			if err := w.Finish(ctx); !errors.Is(err, shuffle.ErrConcurrentUse) {
 				return err
@@ -43,13 +43,13 @@ var carelessEnds = map[string]func(ctx context.Context, p *shuffle.ResultPartiti
 			stepAside()
 		}
 	},
-	"finish once": func(ctx context.Context, _ *shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error {
+	"finish once": func(ctx context.Context, _ shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error {
 		return w.Finish(ctx)
 	},
-	"fail": func(ctx context.Context, _ *shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error {
+	"fail": func(ctx context.Context, _ shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error {
 		return w.Fail(ctx, errors.New("careless"))
 	},
-	"release": func(ctx context.Context, p *shuffle.ResultPartition, _ *writer.RecordWriter[[]byte]) error {
+	"release": func(ctx context.Context, p shuffle.ResultPartition, _ *writer.RecordWriter[[]byte]) error {
 		return p.Release(ctx)
 	},
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"shuffled/internal/partition"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
@@ -310,7 +311,7 @@ func (c *Client) daemonLost(err error) {
 func (c *Client) sever(why string, err error) {
 	partitions, gates := c.stillOpen()
 	for _, p := range partitions {
-		p.tell(func(rp *shuffle.ResultPartition) {
+		p.tell(func(rp *partition.ResultPartition) {
 			spec := rp.Spec()
 			rp.EndedByHost(fmt.Errorf("partition %s: %s: %w", spec.Label(), why, err))
 		})

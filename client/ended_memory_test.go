@@ -16,12 +16,12 @@ import (
 // Of a partition of two subpartitions, the first has a reader that has released a
 // part and keeps one buffer. Its producer ends it.
 func TestEndedPartitionKeepsOnlyWhatItsReaderMayStillRead(t *testing.T) {
-	for name, end := range map[string]func(p *shuffle.ResultPartition, t *testing.T) error{
-		"released": func(p *shuffle.ResultPartition, t *testing.T) error { return p.Release(testContext(t)) },
-		"failed": func(p *shuffle.ResultPartition, t *testing.T) error {
+	for name, end := range map[string]func(p shuffle.ResultPartition, t *testing.T) error{
+		"released": func(p shuffle.ResultPartition, t *testing.T) error { return p.Release(testContext(t)) },
+		"failed": func(p shuffle.ResultPartition, t *testing.T) error {
 			return p.Fail(testContext(t), errors.New("enough"))
 		},
-		"closed": func(p *shuffle.ResultPartition, t *testing.T) error { return p.Close() },
+		"closed": func(p shuffle.ResultPartition, t *testing.T) error { return p.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startDaemon(t, testConfig())

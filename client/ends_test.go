@@ -8,12 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
 // attachedPair is a partition whose record its consumer can read, and has not.
-func attachedPair(t *testing.T, producer, consumer *Client) (*shuffle.ResultPartition, *reader.InputGate) {
+func attachedPair(t *testing.T, producer, consumer *Client) (shuffle.ResultPartition, shuffle.InputGate) {
 	t.Helper()
 	s := spec(1)
 	s.Name = "orders"
@@ -39,14 +38,14 @@ func TestStreamOfAFinishUnderAnEndedContextIsNotWhole(t *testing.T) {
 	d := startDaemon(t, testConfig())
 	producer, consumer := d.dial(t), d.dial(t)
 	for name, end := range map[string]struct {
-		then func(p *shuffle.ResultPartition) error
+		then func(p shuffle.ResultPartition) error
 		want error
 	}{
-		"closed": {func(p *shuffle.ResultPartition) error { return p.Close() }, shuffle.ErrProducerLost},
-		"failed": {func(p *shuffle.ResultPartition) error {
+		"closed": {func(p shuffle.ResultPartition) error { return p.Close() }, shuffle.ErrProducerLost},
+		"failed": {func(p shuffle.ResultPartition) error {
 			return p.Fail(testContext(t), errors.New("the source has stopped"))
 		}, shuffle.ErrPartitionFailed},
-		"finished": {func(p *shuffle.ResultPartition) error { return p.Finish(testContext(t)) }, nil},
+		"finished": {func(p shuffle.ResultPartition) error { return p.Finish(testContext(t)) }, nil},
 	} {
 		p, gate := attachedPair(t, producer, consumer)
 		err := p.Finish(canceled())
@@ -70,9 +69,9 @@ func TestFailAndReleaseAreToldUnderAnEndedContext(t *testing.T) {
 	d := startDaemon(t, testConfig())
 	producer, consumer := d.dial(t), d.dial(t)
 	cause := errors.New("the source has stopped")
-	for want, call := range map[error]func(p *shuffle.ResultPartition, ctx context.Context) error{
-		shuffle.ErrPartitionFailed:   func(p *shuffle.ResultPartition, ctx context.Context) error { return p.Fail(ctx, cause) },
-		shuffle.ErrPartitionReleased: func(p *shuffle.ResultPartition, ctx context.Context) error { return p.Release(ctx) },
+	for want, call := range map[error]func(p shuffle.ResultPartition, ctx context.Context) error{
+		shuffle.ErrPartitionFailed:   func(p shuffle.ResultPartition, ctx context.Context) error { return p.Fail(ctx, cause) },
+		shuffle.ErrPartitionReleased: func(p shuffle.ResultPartition, ctx context.Context) error { return p.Release(ctx) },
 	} {
 		p, gate := attachedPair(t, producer, consumer)
 		require.NoError(t, p.FlushAll())
@@ -127,7 +126,7 @@ func TestFinishMayBeAskedAgainAfterThePartitionWasConsumed(t *testing.T) {
 }
 
 // partitionOf finds the daemon's side of a partition.
-func (c *Client) partitionOf(p *shuffle.ResultPartition) *remotePartition {
+func (c *Client) partitionOf(p shuffle.ResultPartition) *remotePartition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.partitions {
@@ -204,7 +203,7 @@ func TestFinishThatWasAcknowledgedIsReadWithoutTheDaemonByWhoWasThere(t *testing
 
 // halfRead is a partition of two subpartitions: the consumer of the first is
 // attached, that of the second has not come.
-func halfRead(t *testing.T, producer, consumer *Client) (*shuffle.ResultPartition, *reader.InputGate) {
+func halfRead(t *testing.T, producer, consumer *Client) (shuffle.ResultPartition, shuffle.InputGate) {
 	t.Helper()
 	s := spec(2)
 	p := create(t, producer, s)

@@ -22,7 +22,7 @@ func Example() {
 	defer c.Close()
 
 	id := shuffle.NamedPartitionID("example/map-0")
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id, Subpartition: 0}}})
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id, Subpartition: 0}}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,13 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/ipc"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
 // nextError reads on until the gate returns an error, and returns it with the
 // bytes that came before.
-func nextError(t testing.TB, gate *reader.InputGate) (data string, err error) {
+func nextError(t testing.TB, gate shuffle.InputGate) (data string, err error) {
 	t.Helper()
 	var all bytes.Buffer
 	for {
@@ -33,7 +32,7 @@ func nextError(t testing.TB, gate *reader.InputGate) (data string, err error) {
 }
 
 // openOne opens a gate on one subpartition.
-func openOne(t testing.TB, c *Client, id shuffle.PartitionID, subpartition int) *reader.InputGate {
+func openOne(t testing.TB, c *Client, id shuffle.PartitionID, subpartition int) shuffle.InputGate {
 	t.Helper()
 	gate, err := c.OpenGate(testContext(t), gateOf(id, subpartition))
 	require.NoError(t, err)
@@ -45,7 +44,7 @@ func openOne(t testing.TB, c *Client, id shuffle.PartitionID, subpartition int) 
 	return gate
 }
 
-func create(t testing.TB, c *Client, s shuffle.PartitionSpec) *shuffle.ResultPartition {
+func create(t testing.TB, c *Client, s shuffle.PartitionSpec) shuffle.ResultPartition {
 	t.Helper()
 	p, err := c.CreatePartition(testContext(t), s)
 	require.NoError(t, err)
@@ -59,22 +58,22 @@ func create(t testing.TB, c *Client, s shuffle.PartitionSpec) *shuffle.ResultPar
 
 func TestConsumerGetsWhatIsCommittedAndThenWhyThereIsNoMore(t *testing.T) {
 	for name, test := range map[string]struct {
-		end  func(t *testing.T, producer *Client, p *shuffle.ResultPartition)
+		end  func(t *testing.T, producer *Client, p shuffle.ResultPartition)
 		want error
 		text string
 	}{
-		"failed": {func(t *testing.T, _ *Client, p *shuffle.ResultPartition) {
+		"failed": {func(t *testing.T, _ *Client, p shuffle.ResultPartition) {
 			require.NoError(t, p.Fail(testContext(t), errors.New("disk on fire")))
 		}, shuffle.ErrPartitionFailed, "disk on fire"},
-		"released": {func(t *testing.T, _ *Client, p *shuffle.ResultPartition) {
+		"released": {func(t *testing.T, _ *Client, p shuffle.ResultPartition) {
 			require.NoError(t, p.FlushAll())
 			require.NoError(t, p.Release(testContext(t)))
 		}, shuffle.ErrPartitionReleased, "by its producer"},
-		"closed unfinished": {func(t *testing.T, _ *Client, p *shuffle.ResultPartition) {
+		"closed unfinished": {func(t *testing.T, _ *Client, p shuffle.ResultPartition) {
 			require.NoError(t, p.FlushAll())
 			require.NoError(t, p.Close())
 		}, shuffle.ErrProducerLost, "closed it unfinished"},
-		"connection lost": {func(t *testing.T, producer *Client, p *shuffle.ResultPartition) {
+		"connection lost": {func(t *testing.T, producer *Client, p shuffle.ResultPartition) {
 			require.NoError(t, p.FlushAll())
 			require.NoError(t, producer.conn.Close()) // as the kernel does for a killed process
 		}, shuffle.ErrProducerLost, "connection ended"},
@@ -99,7 +98,7 @@ func TestConsumerGetsWhatIsCommittedAndThenWhyThereIsNoMore(t *testing.T) {
 			_, err = gate.Next(testContext(t))
 			require.ErrorIs(t, err, shuffle.ErrIncomplete, "the channel has ended, and it stays that way")
 			require.ErrorIs(t, err, test.want)
-			var told *reader.ChannelError
+			var told *shuffle.ChannelError
 			require.ErrorAs(t, err, &told)
 			require.Equal(t, s.ID, told.Partition)
 

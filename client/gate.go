@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"shuffled/internal/gate"
+	"shuffled/internal/partition"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -27,7 +28,7 @@ const inputsPerMessage = 1000
 //
 // Errors: shuffle.ErrInvalidArgument for a spec outside its range,
 // ErrQuotaExceeded by a limit, which the message names.
-func (c *Client) OpenGate(ctx context.Context, spec reader.GateSpec) (*reader.InputGate, error) {
+func (c *Client) OpenGate(ctx context.Context, spec shuffle.GateSpec) (shuffle.InputGate, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -49,18 +50,18 @@ func (c *Client) OpenGate(ctx context.Context, spec reader.GateSpec) (*reader.In
 }
 
 // A remoteGate connects a gate of this process to the daemon. It is the
-// reader.GateControl of the gate. The gate and each view of it use its memory.
+// gate.GateControl of the gate. The gate and each view of it use its memory.
 type remoteGate struct {
 	client           *Client
 	id               uint64
-	gate             *reader.InputGate
+	gate             *gate.InputGate
 	region, doorbell *memseg.Region
 
 	mu    sync.Mutex
 	users int // 0 once it is closed
 }
 
-func (c *Client) openGate(ctx context.Context, spec reader.GateSpec) (*remoteGate, error) {
+func (c *Client) openGate(ctx context.Context, spec shuffle.GateSpec) (*remoteGate, error) {
 	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_OpenGate{
 		OpenGate: &controlpb.OpenGate{Channels: uint32(len(spec.Inputs)), Name: spec.Name},
 	}}, &outcome{undo: func(msg *controlpb.ServerMessage) { c.sendCloseGate(msg.GetGateOpened().GetGateId()) }})
@@ -77,7 +78,7 @@ func (c *Client) openGate(ctx context.Context, spec reader.GateSpec) (*remoteGat
 }
 
 // open maps the gate.
-func (g *remoteGate) open(spec reader.GateSpec, answer reply) (err error) {
+func (g *remoteGate) open(spec shuffle.GateSpec, answer reply) (err error) {
 	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "open gate", &err)
 	m := answer.msg.GetGateOpened()
 	if m == nil {
@@ -93,7 +94,7 @@ func (g *remoteGate) open(spec reader.GateSpec, answer reply) (err error) {
 	if layout.ID != g.id || layout.Channels != len(spec.Inputs) {
 		return fmt.Errorf("the region is not that of the gate: %w", shuffle.ErrProtocol)
 	}
-	if g.gate, err = reader.NewInputGate(g.region, layout, g.doorbell, spec, g); err != nil {
+	if g.gate, err = gate.NewInputGate(g.region, layout, g.doorbell, spec, g); err != nil {
 		return err
 	}
 	c := g.client
@@ -106,7 +107,7 @@ func (g *remoteGate) open(spec reader.GateSpec, answer reply) (err error) {
 	return nil
 }
 
-func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []reader.Input, timeout time.Duration) error {
+func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []shuffle.Input, timeout time.Duration) error {
 	m := &controlpb.AddInputs{GateId: g.id, FirstChannel: uint32(first), TimeoutMs: uint64((timeout + time.Millisecond - 1) / time.Millisecond)}
 	for i := range inputs {
 		in := &inputs[i]
@@ -123,7 +124,7 @@ func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []reader.I
 	return nil
 }
 
-// CloseGate implements reader.GateControl. Buffers that the user has retained
+// CloseGate implements gate.GateControl. Buffers that the user has retained
 // keep the gate's memory, and that of their partitions, until they are released.
 func (g *remoteGate) CloseGate() error {
 	c := g.client
@@ -190,14 +191,14 @@ func (g *remoteGate) inputReady(m *controlpb.InputReady, a *arrival) {
 
 // openView maps the partition of an input. The view it returns holds a use of
 // the gate's memory.
-func (g *remoteGate) openView(m *controlpb.InputReady, a *arrival) (*shuffle.SubpartitionView, error) {
+func (g *remoteGate) openView(m *controlpb.InputReady, a *arrival) (*partition.SubpartitionView, error) {
 	c := g.client
 	key, mapping, err := a.takePeer()
 	if err != nil {
 		return nil, err
 	}
-	var view *shuffle.SubpartitionView
-	view, err = shuffle.NewSubpartitionView(mapping.region, mapping.partition, mapping.doorbell, int(m.GetSubpartition()),
+	var view *partition.SubpartitionView
+	view, err = partition.NewSubpartitionView(mapping.region, mapping.partition, mapping.doorbell, int(m.GetSubpartition()),
 		g.gate.ChannelWords(int(m.GetChannel())), func() {
 			c.maps.release(key)
 			c.postCloseChannel(g.id, m.GetChannel(), view.Ended())

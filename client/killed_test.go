@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -78,7 +77,7 @@ func runChild(role string) {
 			fail(err)
 		}
 	case "consumer":
-		gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 		if err != nil {
 			fail(err)
 		}

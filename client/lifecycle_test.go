@@ -14,7 +14,6 @@ import (
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -46,9 +45,9 @@ func TestCreateRefusesWhatCannotBe(t *testing.T) {
 			require.ErrorContains(t, err, test.text)
 		})
 	}
-	for name, s := range map[string]reader.GateSpec{
+	for name, s := range map[string]shuffle.GateSpec{
 		"no inputs":         {},
-		"zero id":           {Inputs: make([]reader.Input, 1)},
+		"zero id":           {Inputs: make([]shuffle.Input, 1)},
 		"negative":          gateOf(existing.ID, -1),
 		"a million":         gateOf(existing.ID, 1_000_000),
 		"too long a name":   {Inputs: gateOf(existing.ID, 0).Inputs, Name: string(make([]byte, 129))},
@@ -110,10 +109,10 @@ func TestLimitsAreNamedAndTheirSlotsComeBack(t *testing.T) {
 		_, err = c.OpenGate(ctx, gateOf(s1.ID, 0, 1, 2, 3))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
 		require.ErrorContains(t, err, "-max-inputs-per-gate")
-		for _, p := range []*shuffle.ResultPartition{p1, p2} {
+		for _, p := range []shuffle.ResultPartition{p1, p2} {
 			require.NoError(t, p.Close())
 		}
-		for _, g := range []*reader.InputGate{g1, g2} {
+		for _, g := range []shuffle.InputGate{g1, g2} {
 			require.NoError(t, g.Close())
 		}
 		d.requireIdle(t)

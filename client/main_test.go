@@ -15,7 +15,6 @@ import (
 	"shuffled/internal/fdtest"
 	"shuffled/ipc"
 	"shuffled/memseg"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -109,10 +108,10 @@ func spec(subpartitions int) shuffle.PartitionSpec {
 	return shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: subpartitions}
 }
 
-func gateOf(id shuffle.PartitionID, subpartitions ...int) reader.GateSpec {
-	var s reader.GateSpec
+func gateOf(id shuffle.PartitionID, subpartitions ...int) shuffle.GateSpec {
+	var s shuffle.GateSpec
 	for _, sub := range subpartitions {
-		s.Inputs = append(s.Inputs, reader.Input{Partition: id, Subpartition: sub})
+		s.Inputs = append(s.Inputs, shuffle.Input{Partition: id, Subpartition: sub})
 	}
 	return s
 }
@@ -124,7 +123,7 @@ func framed(payload string) []byte {
 }
 
 // readAll collects the records of a gate by channel until it ends.
-func readAll(t testing.TB, gate *reader.InputGate) map[int][]string {
+func readAll(t testing.TB, gate shuffle.InputGate) map[int][]string {
 	t.Helper()
 	got := make(map[int][]string)
 	stream := make(map[int][]byte)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -77,8 +76,8 @@ func TestAnotherUserCanNeitherForgeNorBurnNorFenceAName(t *testing.T) {
 	require.NoError(t, squatter.EmitRecord(ctx, framed("forged"), 0))
 	require.NoError(t, squatter.Finish(ctx))
 
-	input := reader.Input{Partition: s.ID, Token: "sesame"}
-	gate, err := honest.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{input}, Timeout: patience})
+	input := shuffle.Input{Partition: s.ID, Token: "sesame"}
+	gate, err := honest.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{input}, Timeout: patience})
 	require.NoError(t, err)
 	_, ok, err := gate.TryNext()
 	require.NoError(t, err)
@@ -110,7 +109,7 @@ func TestAnotherUserCanNeitherForgeNorBurnNorFenceAName(t *testing.T) {
 
 	// Who names the owner reads that of the owner, and no other.
 	input.Owner = new(uint32(intruder))
-	gate, err = honest.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{input}})
+	gate, err = honest.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{input}})
 	require.NoError(t, err)
 	_, err = nextError(t, gate)
 	require.ErrorIs(t, err, shuffle.ErrPartitionFailed, "by its own doing")
@@ -129,8 +128,8 @@ func TestRefusedReadsLeaveALineForTheOperatorAndNothingForTheIntruder(t *testing
 	told := func(id shuffle.PartitionID) string {
 		_, err := hostile.InspectOf(ctx, id, owner)
 		require.ErrorIs(t, err, shuffle.ErrPartitionNotFound)
-		gate, openErr := hostile.OpenGate(ctx, reader.GateSpec{
-			Inputs: []reader.Input{{Partition: id, Owner: new(uint32(owner)), Token: "guess"}}, Timeout: time.Millisecond,
+		gate, openErr := hostile.OpenGate(ctx, shuffle.GateSpec{
+			Inputs: []shuffle.Input{{Partition: id, Owner: new(uint32(owner)), Token: "guess"}}, Timeout: time.Millisecond,
 		})
 		require.NoError(t, openErr)
 		_, next := nextError(t, gate)
@@ -194,15 +193,15 @@ func TestAnErrorNamesWhatTheConsumerWaitedFor(t *testing.T) {
 	d := startDaemon(t, testConfig())
 	c := d.dial(t)
 	id := shuffle.NamedPartitionID("job-42/map-3")
-	gate, err := c.OpenGate(testContext(t), reader.GateSpec{
-		Inputs: []reader.Input{{Partition: id, Name: "job-42/map-3", MinAttempt: 7}}, Timeout: time.Millisecond,
+	gate, err := c.OpenGate(testContext(t), shuffle.GateSpec{
+		Inputs: []shuffle.Input{{Partition: id, Name: "job-42/map-3", MinAttempt: 7}}, Timeout: time.Millisecond,
 	})
 	require.NoError(t, err)
 	_, err = nextError(t, gate)
 	require.ErrorIs(t, err, shuffle.ErrPartitionNotFound)
 	require.ErrorContains(t, err, fmt.Sprintf(`"job-42/map-3" (%s) of uid %d, attempt 7 or newer did not appear within 1ms`, id, os.Geteuid()))
 	require.NoError(t, gate.Close())
-	_, err = c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id, Name: "\xff"}}})
+	_, err = c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id, Name: "\xff"}}})
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 }
 
@@ -212,13 +211,13 @@ func TestCreatingOneAttemptTwiceHasOneMeaning(t *testing.T) {
 	c, again := d.dial(t), d.dial(t)
 	ctx := testContext(t)
 	for name, row := range map[string]struct {
-		end  func(p *shuffle.ResultPartition) error
+		end  func(p shuffle.ResultPartition) error
 		want error
 	}{
-		"produced": {func(*shuffle.ResultPartition) error { return nil }, shuffle.ErrAlreadyExists},
-		"finished": {func(p *shuffle.ResultPartition) error { return p.Finish(ctx) }, shuffle.ErrAlreadyExists},
-		"failed":   {func(p *shuffle.ResultPartition) error { return p.Fail(ctx, context.Canceled) }, shuffle.ErrFenced},
-		"released": {func(p *shuffle.ResultPartition) error { return p.Release(ctx) }, shuffle.ErrFenced},
+		"produced": {func(shuffle.ResultPartition) error { return nil }, shuffle.ErrAlreadyExists},
+		"finished": {func(p shuffle.ResultPartition) error { return p.Finish(ctx) }, shuffle.ErrAlreadyExists},
+		"failed":   {func(p shuffle.ResultPartition) error { return p.Fail(ctx, context.Canceled) }, shuffle.ErrFenced},
+		"released": {func(p shuffle.ResultPartition) error { return p.Release(ctx) }, shuffle.ErrFenced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := spec(1)
@@ -245,7 +244,7 @@ func TestOneOfManyWhoCreateAnAttemptAtOnceGetsIt(t *testing.T) {
 	s := spec(1)
 	for range 20 {
 		results := make(chan error, 2*len(clients))
-		created := make(chan *shuffle.ResultPartition, cap(results))
+		created := make(chan shuffle.ResultPartition, cap(results))
 		for i := range cap(results) {
 			go func() {
 				p, err := clients[i%len(clients)].CreatePartition(testContext(t), s)

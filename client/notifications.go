@@ -3,10 +3,10 @@ package client
 import (
 	"runtime/debug"
 
+	"shuffled/internal/partition"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
-	"shuffled/shuffle"
 )
 
 // notified passes a notification on to the partition or gate that it is about.
@@ -33,14 +33,14 @@ func (c *Client) passOn(a *arrival) (err error) {
 	case *controlpb.ServerMessage_ConsumerDetached:
 		if r := c.partition(body.ConsumerDetached.GetEpoch()); r != nil {
 			m := body.ConsumerDetached
-			r.tell(func(p *shuffle.ResultPartition) {
+			r.tell(func(p *partition.ResultPartition) {
 				p.DetachConsumer(int(m.GetSubpartition()), m.GetConsumed(), m.GetReason())
 			})
 		}
 	case *controlpb.ServerMessage_PartitionReleased:
 		if r := c.partition(body.PartitionReleased.GetEpoch()); r != nil {
 			err := ipc.DecodeError(body.PartitionReleased.GetError())
-			r.tell(func(p *shuffle.ResultPartition) { p.EndedByHost(err) })
+			r.tell(func(p *partition.ResultPartition) { p.EndedByHost(err) })
 		}
 	case *controlpb.ServerMessage_InputReady:
 		if g := c.gate(body.InputReady.GetGateId(), body.InputReady.GetChannel()); g != nil {

@@ -11,6 +11,7 @@ import (
 
 	"shuffled/internal/ctxerr"
 	"shuffled/internal/foreigntext"
+	"shuffled/internal/partition"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
@@ -44,7 +45,7 @@ const maxCause = 4096
 // When ctx ends in the middle, what was created is taken back, and a later call of
 // this client with the same attempt comes after that: the attempt is spent only if
 // a consumer was attached to it meanwhile. After ErrDaemonLost it may be spent.
-func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec) (*shuffle.ResultPartition, error) {
+func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec) (shuffle.ResultPartition, error) {
 	if err := c.checkCall(ctx); err != nil {
 		return nil, during("create partition "+spec.Label(), err)
 	}
@@ -135,7 +136,7 @@ func (c *Client) abandonCreation(request uint64) {
 }
 
 // A remotePartition connects a partition of this process to the daemon. It is
-// the shuffle.Lifecycle of the partition and the pool.Source of its pool.
+// the partition.Lifecycle of the partition and the pool.Source of its pool.
 type remotePartition struct {
 	client           *Client
 	label            string // of the partition, for errors and the log
@@ -148,9 +149,9 @@ type remotePartition struct {
 	returning []int // to be sent back
 	destroyed bool
 
-	mu        sync.Mutex               // held while partition is told of something
-	partition *shuffle.ResultPartition // nil until it is open
-	early     []func()                 // what came before
+	mu        sync.Mutex                 // held while partition is told of something
+	partition *partition.ResultPartition // nil until it is open
+	early     []func()                   // what came before
 }
 
 // created makes notifications about the partition find it. It runs on the
@@ -178,7 +179,7 @@ func (r *remotePartition) giveUp() {
 }
 
 // open maps the partition and says so.
-func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, answer reply) (*shuffle.ResultPartition, error) {
+func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, answer reply) (*partition.ResultPartition, error) {
 	m := answer.msg.GetPartitionCreated()
 	if m == nil {
 		return nil, fmt.Errorf("answer is not partition_created: %w", shuffle.ErrProtocol)
@@ -205,7 +206,7 @@ func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, 
 	if err := segments.SetNumBuffers(int(m.GetPoolSize())); err != nil {
 		return nil, fmt.Errorf("partition_created.pool_size: %w: %w", err, shuffle.ErrProtocol)
 	}
-	p, err := shuffle.NewResultPartition(spec, r.region, layout, r.doorbell, segments, r)
+	p, err := partition.NewResultPartition(spec, r.region, layout, r.doorbell, segments, r)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +218,7 @@ func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, 
 }
 
 // isOpen tells the partition what came before it was there.
-func (r *remotePartition) isOpen(p *shuffle.ResultPartition) {
+func (r *remotePartition) isOpen(p *partition.ResultPartition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.partition = p
@@ -228,7 +229,7 @@ func (r *remotePartition) isOpen(p *shuffle.ResultPartition) {
 }
 
 // tell calls f once the partition is there, in the order of the calls of tell.
-func (r *remotePartition) tell(f func(p *shuffle.ResultPartition)) {
+func (r *remotePartition) tell(f func(p *partition.ResultPartition)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.partition == nil {
@@ -239,11 +240,11 @@ func (r *remotePartition) tell(f func(p *shuffle.ResultPartition)) {
 }
 
 func (r *remotePartition) daemonLost(err error) {
-	r.tell(func(p *shuffle.ResultPartition) { p.SetDaemonLost(err) })
+	r.tell(func(p *partition.ResultPartition) { p.SetDaemonLost(err) })
 }
 
 func (r *remotePartition) resized(m *controlpb.PoolResized) {
-	r.tell(func(p *shuffle.ResultPartition) {
+	r.tell(func(p *partition.ResultPartition) {
 		// How many there are is known once it is open.
 		granted, err := ipc.DecodeSegments("pool_resized.granted", m.GetGranted(), r.segments)
 		if err == nil {
@@ -259,12 +260,12 @@ func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, a *arr
 	link, err := r.client.linkConsumer(m, a)
 	if err != nil {
 		r.client.log.Error("attach consumer", "partition", r.label, "subpartition", m.GetSubpartition(), "error", err)
-		r.tell(func(p *shuffle.ResultPartition) {
+		r.tell(func(p *partition.ResultPartition) {
 			p.DetachConsumer(int(m.GetSubpartition()), false, "its gate cannot be mapped: "+err.Error())
 		})
 		return
 	}
-	r.tell(func(p *shuffle.ResultPartition) {
+	r.tell(func(p *partition.ResultPartition) {
 		if err := p.AttachConsumer(int(m.GetSubpartition()), link); err != nil {
 			link.Close()
 			r.client.log.Debug("attach consumer", "partition", r.label, "error", err)
@@ -273,12 +274,12 @@ func (r *remotePartition) consumerAttached(m *controlpb.ConsumerAttached, a *arr
 }
 
 // linkConsumer links a consumer whose gate is mapped.
-func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, a *arrival) (*shuffle.ConsumerLink, error) {
+func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, a *arrival) (*partition.ConsumerLink, error) {
 	key, mapping, err := a.takePeer()
 	if err != nil {
 		return nil, err
 	}
-	link, err := shuffle.NewConsumerLink(mapping.region, mapping.gate, mapping.doorbell, int(m.GetChannel()), func() { c.maps.release(key) })
+	link, err := partition.NewConsumerLink(mapping.region, mapping.gate, mapping.doorbell, int(m.GetChannel()), func() { c.maps.release(key) })
 	if err != nil {
 		c.maps.release(key)
 	}
@@ -304,14 +305,14 @@ func openConsumerGate(m *controlpb.ConsumerAttached, fds ipc.FDs, lost error) (*
 	return mapping, nil
 }
 
-// FinishPartition implements shuffle.Lifecycle.
+// FinishPartition implements partition.Lifecycle.
 func (r *remotePartition) FinishPartition(ctx context.Context) error {
 	return r.request(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FinishPartition{
 		FinishPartition: &controlpb.FinishPartition{Epoch: r.epoch},
 	}})
 }
 
-// FailPartition implements shuffle.Lifecycle. It is sent also when ctx has ended: to
+// FailPartition implements partition.Lifecycle. It is sent also when ctx has ended: to
 // stop by one's context and then say so is usual.
 func (r *remotePartition) FailPartition(ctx context.Context, cause string) error {
 	cause = foreigntext.Cut(cause, maxCause)
@@ -320,7 +321,7 @@ func (r *remotePartition) FailPartition(ctx context.Context, cause string) error
 	}})
 }
 
-// ReleasePartition implements shuffle.Lifecycle. It is sent also when ctx has ended.
+// ReleasePartition implements partition.Lifecycle. It is sent also when ctx has ended.
 func (r *remotePartition) ReleasePartition(ctx context.Context) error {
 	return r.requestAnyway(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{
 		ReleasePartition: &controlpb.ReleasePartition{Epoch: r.epoch},
@@ -347,7 +348,7 @@ func (r *remotePartition) request(ctx context.Context, msg *controlpb.ClientMess
 	return nil
 }
 
-// ClosePartition implements shuffle.Lifecycle. It does not take r.mu, which may
+// ClosePartition implements partition.Lifecycle. It does not take r.mu, which may
 // be held by who waits for the partition's end.
 func (r *remotePartition) ClosePartition() error {
 	c := r.client

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/pool"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -17,7 +16,7 @@ func withTidyPause(pause time.Duration) Option { return func(o *options) { o.tid
 
 // fill writes to a partition until there is nothing more for it to write to, without a
 // waiting writer left behind.
-func fill(t *testing.T, d *testDaemon, p *shuffle.ResultPartition) {
+func fill(t *testing.T, d *testDaemon, p shuffle.ResultPartition) {
 	t.Helper()
 	record := framed(string(make([]byte, 1000)))
 	ctx, cancel := context.WithCancel(testContext(t))
@@ -65,8 +64,8 @@ func TestPartitionIsAdmittedOnlyIfItCanWrite(t *testing.T) {
 			config.Memory, config.FloatingTarget, config.AdmissionTimeout = row.memory, row.floating, 50*time.Millisecond
 			d := startDaemon(t, config)
 			c := d.dial(t)
-			var filled []*shuffle.ResultPartition
-			var gates []*reader.InputGate
+			var filled []shuffle.ResultPartition
+			var gates []shuffle.InputGate
 			for len(filled) < row.partitions {
 				s := row.spec
 				s.ID, s.Name = shuffle.NewPartitionID(), "a partition that is full"
@@ -93,7 +92,7 @@ func TestPartitionIsAdmittedOnlyIfItCanWrite(t *testing.T) {
 			for _, gate := range gates {
 				require.NoError(t, gate.Close())
 			}
-			var p *shuffle.ResultPartition
+			var p shuffle.ResultPartition
 			require.Eventually(t, func() (created bool) { // refused while that is on its way
 				var err error
 				p, err = c.CreatePartition(testContext(t), spec(1))
@@ -116,7 +115,7 @@ func TestCreationWaitsUntilAConsumerHasReadWhatIsInTheWay(t *testing.T) {
 	full := create(t, producer, s)
 	fill(t, d, full)
 	created := make(chan error, 1)
-	var second *shuffle.ResultPartition
+	var second shuffle.ResultPartition
 	go func() {
 		var err error
 		second, err = producer.CreatePartition(testContext(t), spec(50))

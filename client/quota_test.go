@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -22,7 +21,7 @@ func TestConsumerThatKeepsTheQuotaOfItsProducerIsTold(t *testing.T) {
 			gate := openOne(t, d.dial(t), id, 0)
 			kill := startChild(t, "producer with a quota", d.path, id)
 			defer kill()
-			var kept []reader.BufferOrEvent
+			var kept []shuffle.BufferOrEvent
 			release := func() {
 				require.NoError(t, kept[0].Release())
 				kept = kept[1:]

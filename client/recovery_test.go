@@ -17,7 +17,7 @@ import (
 )
 
 // produceStage runs the producer of a stage once.
-func produceStage(ctx context.Context, c *Client, id shuffle.PartitionID, emit func(*shuffle.ResultPartition) error) error {
+func produceStage(ctx context.Context, c *Client, id shuffle.PartitionID, emit func(shuffle.ResultPartition) error) error {
 	attempt, err := c.NextAttempt(ctx, id)
 	if err != nil {
 		return err // no attempt is left: the stage needs another id
@@ -39,7 +39,7 @@ func produceStage(ctx context.Context, c *Client, id shuffle.PartitionID, emit f
 // consumeStage reads one subpartition of a stage, whole, from whichever attempt is
 // the first to be whole.
 func consumeStage(ctx context.Context, c *Client, id shuffle.PartitionID, subpartition int) (records []string, err error) {
-	input := reader.Input{Partition: id, Subpartition: subpartition}
+	input := shuffle.Input{Partition: id, Subpartition: subpartition}
 	for {
 		records, err = readAttempt(ctx, c, input)
 		var ended *shuffle.AttemptError
@@ -50,8 +50,8 @@ func consumeStage(ctx context.Context, c *Client, id shuffle.PartitionID, subpar
 	}
 }
 
-func readAttempt(ctx context.Context, c *Client, input reader.Input) (records []string, err error) {
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{input}, Timeout: time.Minute})
+func readAttempt(ctx context.Context, c *Client, input shuffle.Input) (records []string, err error) {
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{input}, Timeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ const stageRecords = 1000
 // runStageProducer is the stage's producer in a process of its own. The first
 // attempt stops in the middle, to be killed.
 func runStageProducer(ctx context.Context, c *Client, id shuffle.PartitionID) error {
-	err := produceStage(ctx, c, id, func(p *shuffle.ResultPartition) error {
+	err := produceStage(ctx, c, id, func(p shuffle.ResultPartition) error {
 		for i := range stageRecords {
 			if err := p.EmitRecord(ctx, framed(fmt.Sprintf("%d of attempt %d", i, p.Spec().Attempt)), 0); err != nil {
 				return err
@@ -127,8 +127,8 @@ func TestAStageIsRestartedAfterItsConsumerWasKilled(t *testing.T) {
 	d := startDaemon(t, testConfig())
 	producer, consumer := d.dial(t), d.dial(t)
 	id := shuffle.NewPartitionID()
-	emit := func(n int) func(p *shuffle.ResultPartition) error {
-		return func(p *shuffle.ResultPartition) error {
+	emit := func(n int) func(p shuffle.ResultPartition) error {
+		return func(p shuffle.ResultPartition) error {
 			for i := range n {
 				if err := p.EmitRecord(testContext(t), framed(fmt.Sprint(i)), 0); err != nil {
 					return err
@@ -163,7 +163,7 @@ func TestAProducerLeavesAnAttemptThatIsWholeToItsConsumers(t *testing.T) {
 	p := create(t, c, s)
 	require.NoError(t, p.EmitRecord(testContext(t), framed("whole"), 0))
 	require.NoError(t, p.Finish(testContext(t)))
-	require.NoError(t, produceStage(testContext(t), c, s.ID, func(*shuffle.ResultPartition) error {
+	require.NoError(t, produceStage(testContext(t), c, s.ID, func(shuffle.ResultPartition) error {
 		return errors.New("not called")
 	}))
 	records, err := consumeStage(testContext(t), c, s.ID, 0)

@@ -7,7 +7,6 @@ import (
 
 	"shuffled/ipc"
 	"shuffled/memseg"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -17,9 +16,9 @@ func TestGateWithMoreInputsThanFitAMessageMapsEachPartitionOnce(t *testing.T) {
 	d := startDaemon(t, testConfig())
 	producer, consumer := d.dial(t), d.dial(t)
 	s := spec(subpartitions)
-	inputs := reader.GateSpec{Name: "wide"}
+	inputs := shuffle.GateSpec{Name: "wide"}
 	for i := range subpartitions {
-		inputs.Inputs = append(inputs.Inputs, reader.Input{Partition: s.ID, Subpartition: i})
+		inputs.Inputs = append(inputs.Inputs, shuffle.Input{Partition: s.ID, Subpartition: i})
 	}
 	gate, err := consumer.OpenGate(testContext(t), inputs)
 	require.NoError(t, err)
@@ -84,7 +83,7 @@ func TestWidePartitionsAndManySmallOnesFitTheDefaultLimits(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			d := startDaemon(t, ipc.Config{Memory: row.memory, SegmentSize: row.segmentSize, FirstOrdinal: firstOrdinal, Version: "test"})
 			producer, consumer := d.dial(t), d.dial(t)
-			var partitions []*shuffle.ResultPartition
+			var partitions []shuffle.ResultPartition
 			for range row.partitions {
 				s := spec(row.subpartitions)
 				s.BuffersPerChannel = row.buffers
@@ -97,7 +96,7 @@ func TestWidePartitionsAndManySmallOnesFitTheDefaultLimits(t *testing.T) {
 				require.LessOrEqual(t, perQueue, int64(5*4096), "header, queue and markers in four pages, and a doorbell")
 			}
 			first, last := partitions[0], partitions[row.partitions-1]
-			for _, p := range []*shuffle.ResultPartition{first, last} {
+			for _, p := range []shuffle.ResultPartition{first, last} {
 				for _, sub := range []int{0, row.subpartitions / 2, row.subpartitions - 1} {
 					require.NoError(t, p.EmitRecord(testContext(t), framed("to one"), sub))
 				}

@@ -46,10 +46,10 @@ func TestConsumerThatAnOperatorsReleaseFindsReadingIsToldOfIt(t *testing.T) {
 // the records that it has come to, and then the error.
 func TestSlowConsumerOfAReleasedPartitionReadsNoZeros(t *testing.T) {
 	for name, row := range map[string]struct {
-		read   func(ctx context.Context, g *reader.InputGate) iter.Seq2[string, error]
+		read   func(ctx context.Context, g shuffle.InputGate) iter.Seq2[string, error]
 		copies bool
 	}{
-		"bytes": {read: func(ctx context.Context, g *reader.InputGate) iter.Seq2[string, error] {
+		"bytes": {read: func(ctx context.Context, g shuffle.InputGate) iter.Seq2[string, error] {
 			return func(yield func(string, error) bool) {
 				for record, err := range reader.Records(ctx, g, shuffle.Bytes{}) {
 					if !yield(string(record), err) {
@@ -58,10 +58,10 @@ func TestSlowConsumerOfAReleasedPartitionReadsNoZeros(t *testing.T) {
 				}
 			}
 		}},
-		"strings": {read: func(ctx context.Context, g *reader.InputGate) iter.Seq2[string, error] {
+		"strings": {read: func(ctx context.Context, g shuffle.InputGate) iter.Seq2[string, error] {
 			return reader.Records(ctx, g, shuffle.Strings{})
 		}},
-		"copies": {read: func(ctx context.Context, g *reader.InputGate) iter.Seq2[string, error] {
+		"copies": {read: func(ctx context.Context, g shuffle.InputGate) iter.Seq2[string, error] {
 			return reader.Records(ctx, g, shuffle.Strings{})
 		}, copies: true},
 	} {

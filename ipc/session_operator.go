@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"shuffled/internal/daemon/registry"
 	"shuffled/internal/foreigntext"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
@@ -27,9 +28,9 @@ func (s *session) handleListPartitions(requestID uint64, m *controlpb.ListPartit
 	if size == 0 {
 		size = maxListRows
 	}
-	var key shuffle.PartitionKey // the least one
+	var key registry.PartitionKey // the least one
 	if len(after) > 0 {
-		key = shuffle.PartitionKey{ID: shuffle.PartitionID(after), Owner: math.MaxUint32}
+		key = registry.PartitionKey{ID: shuffle.PartitionID(after), Owner: math.MaxUint32}
 	}
 	if m.AfterOwner != nil {
 		key.Owner = m.GetAfterOwner()
@@ -42,7 +43,7 @@ func (s *session) handleListPartitions(requestID uint64, m *controlpb.ListPartit
 }
 
 // listPartitions makes a page of the list. For any goroutine.
-func (s *session) listPartitions(after shuffle.PartitionKey, size int) *controlpb.PartitionList {
+func (s *session) listPartitions(after registry.PartitionKey, size int) *controlpb.PartitionList {
 	rows, more := s.server.partitions.Page(after, size, s.operator())
 	list := &controlpb.PartitionList{More: more}
 	for i := range rows {

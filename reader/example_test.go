@@ -47,14 +47,14 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	var inputs []reader.Input
+	var inputs []shuffle.Input
 	for i, records := range [][]string{{"to be", "or not"}, {"that is", "the question"}} {
 		id := shuffle.NamedPartitionID(fmt.Sprintf("job-7/map-%d", i))
 		write(ctx, c, id, records...)
-		inputs = append(inputs, reader.Input{Partition: id})
+		inputs = append(inputs, shuffle.Input{Partition: id})
 	}
 
-	g, err := c.OpenGate(ctx, reader.GateSpec{Inputs: inputs})
+	g, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: inputs})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func Example() {
 }
 
 // The layer below records: buffers, which may be kept, and events.
-func ExampleInputGate_Next() {
+func Example_buffers() {
 	ctx := context.Background()
 	c, err := client.Embedded(ipc.Config{Memory: 16 << 20})
 	if err != nil {
@@ -83,7 +83,7 @@ func ExampleInputGate_Next() {
 	defer c.Close()
 	id := shuffle.NamedPartitionID("job-7/map-0")
 	write(ctx, c, id, "one", "two")
-	g, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+	g, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,5 +1,10 @@
 package shuffle
 
+import "math"
+
+// MaxRecordLength is the longest record, in bytes without its length prefix.
+const MaxRecordLength = math.MaxInt32
+
 // A Codec turns records into bytes and back. It is used by one goroutine at a
 // time on each side; the two sides may be different processes.
 //

@@ -9,7 +9,6 @@ import (
 
 	"shuffled/client"
 	"shuffled/ipc"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -46,7 +45,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	g, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+	g, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 	if err != nil {
 		log.Fatal(err)
 	}

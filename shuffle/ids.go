@@ -1,8 +1,6 @@
 package shuffle
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,19 +10,6 @@ import (
 // A PartitionID names a result partition: 128 bits, unique over jobs and hosts.
 // The zero value is not a valid id.
 type PartitionID [16]byte
-
-// A PartitionKey is what a partition is found by: an id means something among the
-// partitions of one user only, so nobody can take another's name. Keys are ordered
-// by id, then by owner.
-type PartitionKey struct {
-	ID    PartitionID
-	Owner uint32
-}
-
-// Compare orders keys, as cmp.Compare does.
-func (k PartitionKey) Compare(other PartitionKey) int {
-	return cmp.Or(bytes.Compare(k.ID[:], other.ID[:]), cmp.Compare(k.Owner, other.Owner))
-}
 
 // NewPartitionID returns a random id.
 func NewPartitionID() PartitionID {

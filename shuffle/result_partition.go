@@ -2,247 +2,136 @@ package shuffle
 
 import (
 	"context"
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"shuffled/internal/absent"
-	"shuffled/memseg"
-	"shuffled/pool"
 )
-
-// A Lifecycle carries the end of a partition to whoever hosts it.
-type Lifecycle interface {
-	// FinishPartition says that end-of-partition is published everywhere.
-	FinishPartition(ctx context.Context) error
-	// FailPartition says that no more data will come, and why.
-	FailPartition(ctx context.Context, cause string) error
-	// ReleasePartition gives the partition up.
-	ReleasePartition(ctx context.Context) error
-	// ClosePartition drops the producer's hold on its resources.
-	ClosePartition() error
-}
 
 // A ResultPartition is the producer's end of a partition: it writes records and
 // events into segments of the shared region and queues them for the consumers of
 // its subpartitions. The life of a partition and the rules of emit, broadcast,
 // flush and finish are those of Flink's pipelined result partitions.
 //
+// Package client makes them. Nothing else implements the interface, which may gain
+// methods: writer.New takes no other partition.
+//
 // One goroutine at a time writes (EmitRecord, BroadcastRecord, BroadcastEvent, Reserve,
 // Finish). A call that finds another one at it, or a record that another one has
 // reserved, is ErrConcurrentUse and has written nothing. Commit and Abort are for who
-// has reserved the record, or was given it. Flush, FlushAll, Fail, Release, Close, the
-// attaching of consumers and the counters may be used from any goroutine; to stop a
-// writer that is blocked, cancel its context, or Fail, Release or Close the partition.
-// After Close every call returns ErrClosed, and what is written to memory that Reserve
-// has returned goes nowhere: it stays this process's alone, for as long as the
-// partition can be reached. Of a partition that was not created, a nil or zero one, every
-// call is ErrInvalidArgument, and it has no subpartitions and no counts.
+// has reserved the record, or was given it. Flush, FlushAll, Fail, Release, Close and
+// the counters may be used from any goroutine; to stop a writer that is blocked, cancel
+// its context, or Fail, Release or Close the partition. After Close every call returns
+// ErrClosed, and what is written to memory that Reserve has returned goes nowhere: it
+// stays this process's alone, for as long as the partition can be reached.
 //
-// A fault of the mapping in a call ends the partition with memseg.ErrFault, but for
-// bytes that are written into a buffer that has room, by StartRecord or Reserve and in
-// broadcast records: that kills the process, unless the goroutine has set
-// debug.SetPanicOnFault.
-type ResultPartition struct {
-	spec      PartitionSpec
-	layout    memseg.PartitionLayout
-	memory    memseg.RegionSegments
-	words     memseg.PartitionWords
-	bell      *memseg.Doorbell
-	pool      *pool.LocalBufferPool
-	lifecycle Lifecycle
+// A call without a context is ErrInvalidArgument. What ends the partition, such as a
+// newer attempt, a lost consumer or an operator, is the error of all later writes. A
+// fault of the mapping in a call ends the partition with memseg.ErrFault, but for bytes
+// that are written into a buffer that has room, by Reserve and in broadcast records:
+// that kills the process, unless the goroutine has set debug.SetPanicOnFault.
+type ResultPartition interface {
+	// Spec returns what the partition was created from, with its defaults.
+	Spec() PartitionSpec
+	// ID returns the partition's id.
+	ID() PartitionID
+	// NumSubpartitions returns the number of subpartitions.
+	NumSubpartitions() int
 
-	subpartitions []*ResultSubpartition
-	events        *memseg.EventSlots
+	// EmitRecord writes a record, which already holds its length prefix, to one
+	// subpartition. The prefix, four bytes, big-endian, is the caller's and is not looked
+	// at: if it is wrong, consumers get ErrCorruptRecord or other records; RecordWriter
+	// and Reserve write it themselves. A record may span buffers. When no segment is free
+	// it first flushes all subpartitions and then waits until consumers release some or
+	// ctx ends. The record is copied and may be used again at once.
+	//
+	// ctx is looked at before a record that needs a new segment, and while waiting: if
+	// it has ended before the record is begun, nothing of it is written. If it ends
+	// while the record's rest waits, or anything else fails in the middle of a record,
+	// nothing more can be written: this and all later calls return the error.
+	//
+	// A subpartition out of range is ErrInvalidArgument and a record of more than
+	// MaxRecordLength ErrRecordTooLarge, before anything is taken.
+	EmitRecord(ctx context.Context, record []byte, subpartition int) error
+	// BroadcastRecord writes a record, which already holds its length prefix, to every
+	// subpartition. All share one segment, which returns to the pool after the
+	// slowest. Otherwise as EmitRecord: a record that is cut over buffers reaches all
+	// subpartitions or ends the partition, for all of them after the same bytes.
+	BroadcastRecord(ctx context.Context, record []byte) error
+	// BroadcastEvent finishes all open buffers and queues the event behind them in
+	// every subpartition, or before everything that is queued if it has priority. It
+	// wakes parked consumers.
+	//
+	// It waits if a consumer leaves all its event slots unread, until there is room in
+	// every subpartition. So an error means that no consumer gets the event, and that
+	// the partition goes on. The end of the partition is sent by Finish only: as an
+	// event it is ErrInvalidArgument, as is nil.
+	BroadcastEvent(ctx context.Context, e Event) error
 
-	// For each segment: its memory once it was used, how many queues still hold it
-	// if several have shared it, and the subpartition that the pool counts it for.
-	// All of it lives in this process alone. Writer's goroutine: segments, charged.
-	segments []*memseg.MemorySegment
-	holders  []atomic.Int32
-	charged  []int32
+	// Reserve returns n bytes of a segment for a record of that size to one
+	// subpartition, to be filled in place: the record is never copied. Commit sends
+	// it, Abort drops it; nothing else may be written in between. The record must
+	// fit one segment with its four bytes of length, otherwise it is
+	// ErrRecordTooLarge and has to be emitted. It waits for a free segment as
+	// EmitRecord does. The slice may be written until Commit or Abort; after Close nobody
+	// sees what is written.
+	Reserve(ctx context.Context, subpartition, n int) ([]byte, error)
+	// Commit sends the reserved record. Without one it is ErrInvalidArgument. If the
+	// partition has ended meanwhile, the record is dropped and the error is why.
+	Commit() error
+	// Abort drops the reserved record, if there is one. Its bytes are used again.
+	Abort()
 
-	broadcastMu   sync.Mutex // guards the two below; taken before a subpartition's
-	broadcast     memseg.BufferBuilder
-	broadcastOpen bool
-	broadcastNow  bool // the writer's own: the last record was broadcast
+	// Flush wakes the consumer of a subpartition for what was written so far. The
+	// open buffer stays open.
+	Flush(subpartition int) error
+	// FlushAll is Flush for every subpartition.
+	FlushAll() error
+	// IsAvailable reports whether a buffer can be started without waiting. It takes
+	// back what consumers have released if that may make the difference. Who only asks
+	// does not wait: consumers whose users keep what is lacking are told once a write does.
+	IsAvailable() bool
 
-	reserved reservation
+	// BytesOut counts the bytes of finished buffers times their receivers, events
+	// excluded, as Flink's numBytesOut does.
+	BytesOut() int64
+	// BuffersOut counts finished buffers times their receivers, events excluded.
+	BuffersOut() int64
+	// BackPressured returns how long the writer was blocked for want of segments, up to
+	// now if it is.
+	BackPressured() time.Duration
 
-	// A call of the writer's goroutine holds writing, which keeps the region mapped,
-	// and guards begun, what the call has published half of, finished, whether the end
-	// was acknowledged, writer, the goroutine, and into which builders it was let.
-	writing   sync.Mutex
-	begun     string
-	finished  bool
-	writer    memseg.Goroutine
-	handedOut []*ResultSubpartition
-	claimed   atomic.Bool // by a writer
-
-	ending     sync.Mutex            // held to publish the end, or to fail instead
-	published  atomic.Bool           // end-of-partition
-	ended      atomic.Pointer[error] // why writing is over
-	daemonLost atomic.Pointer[error]
-	closing    atomic.Bool
-	closed     atomic.Bool
-	useMu      sync.RWMutex // held for reading while other goroutines use the region
-
-	backPressured  *memseg.Stopwatch
-	counted, idled atomic.Int64 // last SetCounters
-}
-
-// NewResultPartition returns the producer's end of a partition in region, whose
-// layout was checked against it. doorbell is the partition's, with a bit for
-// each subpartition. The pool's segments are those of the layout. None of them may be
-// nil.
-func NewResultPartition(spec PartitionSpec, region *memseg.Region, l memseg.PartitionLayout, doorbell *memseg.Region,
-	segments *pool.LocalBufferPool, lifecycle Lifecycle,
-) (*ResultPartition, error) {
-	if region == nil || doorbell == nil || segments == nil || absent.Is(lifecycle) {
-		return nil, fmt.Errorf("partition %s: its region, doorbell, pool or lifecycle is nil: %w", spec.Label(), ErrInvalidArgument)
-	}
-	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
-	if err != nil {
-		return nil, fmt.Errorf("partition %s: %w", spec.Label(), err)
-	}
-	p := &ResultPartition{
-		spec: spec, layout: l, memory: memseg.NewRegionSegments(region, &l), bell: bell, pool: segments, lifecycle: lifecycle,
-		words:    memseg.NewPartitionWords(region),
-		segments: make([]*memseg.MemorySegment, l.Segments),
-		holders:  make([]atomic.Int32, l.Segments),
-		charged:  make([]int32, l.Segments),
-		events:   memseg.NewEventSlots(region),
-	}
-	for i := range l.Subpartitions {
-		p.subpartitions = append(p.subpartitions, &ResultSubpartition{
-			partition: p, index: i, key: l.QueueKey(i), builder: &memseg.BufferBuilder{}, queue: memseg.NewQueueWriter(region, &l, i, p.events), segments: make([]int32, l.QueueCapacity),
-		})
-	}
-	p.backPressured = memseg.NewStopwatch(p.words.BackPressuredNs)
-	p.words.PoolSize.Store(uint64(segments.Size()))
-	return p, nil
-}
-
-// errNoPartition is about a partition that is nil or zero.
-var errNoPartition = fmt.Errorf("the ResultPartition was not created, client.CreatePartition returns one: %w", ErrInvalidArgument)
-
-// check refuses a partition that was not created.
-func (p *ResultPartition) check() error {
-	if p == nil || p.bell == nil {
-		return errNoPartition
-	}
-	return nil
-}
-
-// Spec returns what the partition was created from.
-func (p *ResultPartition) Spec() PartitionSpec {
-	if p == nil {
-		return PartitionSpec{}
-	}
-	return p.spec
-}
-
-// ID returns the partition's id.
-func (p *ResultPartition) ID() PartitionID {
-	if p == nil {
-		return PartitionID{}
-	}
-	return p.spec.ID
-}
-
-// NumSubpartitions returns the number of subpartitions.
-func (p *ResultPartition) NumSubpartitions() int {
-	if p == nil {
-		return 0
-	}
-	return len(p.subpartitions)
-}
-
-// Subpartition returns the i-th subpartition, or nil if there is none.
-func (p *ResultPartition) Subpartition(i int) *ResultSubpartition {
-	if i < 0 || i >= p.NumSubpartitions() {
-		return nil
-	}
-	return p.subpartitions[i]
-}
-
-// BytesOut and BuffersOut count finished buffers times their receivers, events
-// excluded, as Flink's numBytesOut and numBuffersOut do.
-func (p *ResultPartition) BytesOut() int64 {
-	bytes, _ := p.out()
-	return bytes
-}
-
-// BuffersOut counts finished buffers times their receivers.
-func (p *ResultPartition) BuffersOut() int64 {
-	_, buffers := p.out()
-	return buffers
-}
-
-func (p *ResultPartition) out() (bytes, buffers int64) {
-	if p.check() != nil {
-		return 0, 0
-	}
-	for _, s := range p.subpartitions {
-		more, moreBuffers := s.out()
-		bytes += more
-		buffers += moreBuffers
-	}
-	return bytes, buffers
-}
-
-// BackPressured returns how long the writer was blocked for want of segments, up to
-// now if it is.
-func (p *ResultPartition) BackPressured() time.Duration {
-	if p.check() != nil {
-		return 0
-	}
-	return p.backPressured.Total()
-}
-
-// SetCounters publishes the writer's counters for operators to see: records
-// emitted and time spent idle.
-func (p *ResultPartition) SetCounters(records int64, idle time.Duration) {
-	if p.enter() == nil {
-		defer p.leave()
-		// Shared pages are left alone while nothing changes: an idle writer's flusher
-		// comes by ten times a second.
-		if p.counted.Swap(records) != records {
-			p.words.Records.Store(uint64(records))
-		}
-		if p.idled.Swap(int64(idle)) != int64(idle) {
-			p.words.IdleNs.Store(uint64(idle))
-		}
-	}
-}
-
-// enter keeps the region mapped until leave.
-func (p *ResultPartition) enter() error {
-	if err := p.check(); err != nil {
-		return err
-	}
-	p.useMu.RLock()
-	if p.closed.Load() {
-		p.useMu.RUnlock()
-		return p.closedError()
-	}
-	return nil
-}
-
-func (p *ResultPartition) leave() { p.useMu.RUnlock() }
-
-// HasEnded reports whether nothing can be written any more, though the end of the
-// partition is not published: it has failed, or was released, closed or ended by its host.
-func (p *ResultPartition) HasEnded() bool { return p != nil && p.ended.Load() != nil }
-
-// checkWritable returns why nothing can be written any more.
-func (p *ResultPartition) checkWritable() error {
-	if err := p.ended.Load(); err != nil {
-		return *err
-	}
-	if p.published.Load() {
-		return fmt.Errorf("partition %s: %w", p.label(), ErrFinished)
-	}
-	return nil
+	// Finish ends all open buffers, publishes end-of-partition in every subpartition
+	// and has the daemon acknowledge it. The partition stays for its consumers.
+	//
+	// Whether an error of Finish wraps ErrOutcomeUnknown says how far it came. Without
+	// it nothing was published: the partition is as it was, and may be finished, failed
+	// or written. With it, the end is published and only its acknowledgement is
+	// missing: consumers may read a whole stream. Finish again asks for the
+	// acknowledgement again; Fail and writes are ErrFinished.
+	//
+	// Without its daemon, Finish publishes too and then looks in shared memory: nil
+	// means that every consumer has released everything up to the end. Otherwise the
+	// error wraps ErrDaemonLost and ErrOutcomeUnknown: a consumer has not come, or has
+	// released nothing for half a second, or ctx has ended.
+	//
+	// After a Finish that returned nil, Finish is ErrFinished. docs/ends.md has a
+	// table of all this.
+	Finish(ctx context.Context) error
+	// Fail ends the partition for a reason that its consumers will see, after what
+	// is committed, as ErrPartitionFailed. Later writes return it too; a RecordWriter
+	// finds a failure that was not its own with its next buffer or 32 KiB. Once the end
+	// of the partition is published it is ErrFinished and changes nothing.
+	//
+	// The reason is sent also when ctx has ended; the error then is that of ctx and
+	// says only that nobody has waited for the acknowledgement. Fail again asks for it
+	// again; the first reason stays. Without the daemon it is ErrDaemonLost: consumers
+	// get that too, never an end.
+	Fail(ctx context.Context, cause error) error
+	// Release gives the partition up: consumers that have not reached its end get
+	// ErrPartitionReleased, and so do later writes, as after Fail. It is sent also when
+	// ctx has ended, see there.
+	Release(ctx context.Context) error
+	// Close unmaps the partition in this process. Unfinished, it counts as a lost
+	// producer to its consumers. It waits for calls that are under way, which are
+	// woken, but not for who is filling a buffer outside of a call. A second Close is
+	// ErrClosed.
+	Close() error
 }

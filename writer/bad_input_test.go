@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/linktest"
+	"shuffled/internal/partition"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )
@@ -21,14 +22,16 @@ func TestNewWriterOfNothingIsRefused(t *testing.T) {
 	type selector = writer.ChannelSelector[[]byte]
 	type codec = shuffle.Codec[[]byte]
 	for name, row := range map[string]struct {
-		partition *shuffle.ResultPartition
+		partition shuffle.ResultPartition
 		codec     codec
 		selector  selector
 		options   []writer.Option
 		names     string
 	}{
 		"partition":      {nil, shuffle.Bytes{}, writer.Forward[[]byte](), nil, "partition"},
-		"zero partition": {&shuffle.ResultPartition{}, shuffle.Bytes{}, writer.Rebalance[[]byte](), nil, "partition"},
+		"nil partition":  {(*partition.ResultPartition)(nil), shuffle.Bytes{}, writer.Forward[[]byte](), nil, "partition"},
+		"foreign":        {wrapped{p}, shuffle.Bytes{}, writer.Forward[[]byte](), nil, "writer_test.wrapped is no partition of client.CreatePartition"},
+		"zero partition": {&partition.ResultPartition{}, shuffle.Bytes{}, writer.Rebalance[[]byte](), nil, "partition"},
 		"codec":          {p, nil, writer.Forward[[]byte](), nil, "codec"},
 		"typed codec":    {p, (*shuffle.Bytes)(nil), writer.Forward[[]byte](), nil, "codec"},
 		"selector":       {p, shuffle.Bytes{}, nil, nil, "selector"},
@@ -45,6 +48,9 @@ func TestNewWriterOfNothingIsRefused(t *testing.T) {
 	require.NoError(t, err, "a refused writer has not taken the partition")
 	require.NoError(t, w.Close())
 }
+
+// A wrapped partition is one that somebody else implements.
+type wrapped struct{ shuffle.ResultPartition }
 
 type nilSelector struct{ n int }
 

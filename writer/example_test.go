@@ -67,7 +67,7 @@ func Example() {
 	}
 
 	for subpartition := range 2 {
-		g, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id, Subpartition: subpartition}}})
+		g, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id, Subpartition: subpartition}}})
 		if err != nil {
 			log.Fatal(err)
 		}

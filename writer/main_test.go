@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/linktest"
+	"shuffled/internal/partition"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 	"shuffled/writer"
@@ -58,7 +59,7 @@ func framed(rec []byte) []byte {
 }
 
 // take returns what a view has next, copied; nil if there is nothing.
-func take(t testing.TB, v *shuffle.SubpartitionView) []byte {
+func take(t testing.TB, v *partition.SubpartitionView) []byte {
 	t.Helper()
 	r, err := v.Poll(&memseg.Buffer{})
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shuffled/internal/absent"
+	"shuffled/internal/partition"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -47,7 +48,7 @@ const (
 // shuffle.ErrConcurrentUse until that goroutine has emitted to that subpartition again.
 // The writer does what Flink's RecordWriter does.
 type RecordWriter[T any] struct {
-	partition *shuffle.ResultPartition
+	partition *partition.ResultPartition
 	builders  []*memseg.BufferBuilder // of the open buffers that the writer was let into, see told
 	selector  ChannelSelector[T]      // nil if every record goes to subpartition 0
 	records   int64                   // the writer's own
@@ -85,10 +86,11 @@ func WithBufferTimeout(d time.Duration) Option { return func(o *options) { o.tim
 // each record that Emit gets. The writer is the only one that writes to the
 // partition: a second one is shuffle.ErrConcurrentUse. Close stops its output flusher.
 //
-// A partition, codec or selector that is nil, also as a nil pointer or function in
+// The partition is one of client.CreatePartition. Any other one, a partition, codec or
+// selector that is nil, also as a nil pointer or function in
 // the interface, and a selector that refuses the number of subpartitions, are
 // shuffle.ErrInvalidArgument.
-func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector ChannelSelector[T], opts ...Option) (*RecordWriter[T], error) {
+func New[T any](p shuffle.ResultPartition, codec shuffle.Codec[T], selector ChannelSelector[T], opts ...Option) (*RecordWriter[T], error) {
 	o := options{timeout: DefaultBufferTimeout}
 	for _, opt := range opts {
 		if opt == nil {
@@ -96,8 +98,11 @@ func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector Cha
 		}
 		opt(&o)
 	}
+	own, ok := p.(*partition.ResultPartition)
 	switch {
-	case p == nil || p.NumSubpartitions() == 0:
+	case p != nil && !ok:
+		return nil, fmt.Errorf("make a writer: %T is no partition of client.CreatePartition: %w", p, shuffle.ErrInvalidArgument)
+	case own.NumSubpartitions() == 0:
 		return nil, fmt.Errorf("the partition of the writer was not created: %w", shuffle.ErrInvalidArgument)
 	case absent.Is(codec):
 		return nil, fmt.Errorf("the codec of the writer is nil: %w", shuffle.ErrInvalidArgument)
@@ -109,19 +114,19 @@ func New[T any](p *shuffle.ResultPartition, codec shuffle.Codec[T], selector Cha
 		return nil, fmt.Errorf("buffer timeout is %v, want 0 (always) or at least %v; a number without a unit counts nanoseconds, perhaps %d*time.Millisecond was meant: %w",
 			o.timeout, MinBufferTimeout, int64(o.timeout), shuffle.ErrInvalidArgument)
 	}
-	spec := p.Spec()
-	if err := selector.Setup(p.NumSubpartitions()); err != nil {
+	spec := own.Spec()
+	if err := selector.Setup(own.NumSubpartitions()); err != nil {
 		return nil, fmt.Errorf("partition %s: %w", spec.Label(), err)
 	}
-	if err := p.ClaimWriter(); err != nil {
+	if err := own.ClaimWriter(); err != nil {
 		return nil, err
 	}
-	w := &RecordWriter[T]{partition: p, codec: codec, selector: selector, always: o.timeout == FlushAlways}
+	w := &RecordWriter[T]{partition: own, codec: codec, selector: selector, always: o.timeout == FlushAlways}
 	_, w.isBytes = any(codec).(shuffle.Bytes)
 	if _, ok := selector.(forward[T]); ok {
 		w.selector = nil
 	}
-	for range p.NumSubpartitions() {
+	for range own.NumSubpartitions() {
 		w.builders = append(w.builders, &w.full)
 	}
 	if o.timeout > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/linktest"
+	"shuffled/internal/partition"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"
@@ -349,15 +350,15 @@ func TestFailTellsTheCauseBehindTheRecords(t *testing.T) {
 
 func TestWriterThatWasToldOfTheEndTakesNoRecordIntoAnotherOpenBuffer(t *testing.T) {
 	lost := errors.New("fenced")
-	for name, end := range map[string]func(w *writer.RecordWriter[[]byte], p *shuffle.ResultPartition) error{
-		"a record is cut": func(w *writer.RecordWriter[[]byte], _ *shuffle.ResultPartition) error {
+	for name, end := range map[string]func(w *writer.RecordWriter[[]byte], p *partition.ResultPartition) error{
+		"a record is cut": func(w *writer.RecordWriter[[]byte], _ *partition.ResultPartition) error {
 			return w.EmitTo(linktest.Impatient(), make([]byte, 2000), 0)
 		},
-		"a new buffer is needed": func(w *writer.RecordWriter[[]byte], p *shuffle.ResultPartition) error {
+		"a new buffer is needed": func(w *writer.RecordWriter[[]byte], p *partition.ResultPartition) error {
 			p.EndedByHost(lost)
 			return w.EmitTo(context.Background(), framedRecord(120), 0)
 		},
-		"an event": func(w *writer.RecordWriter[[]byte], p *shuffle.ResultPartition) error {
+		"an event": func(w *writer.RecordWriter[[]byte], p *partition.ResultPartition) error {
 			p.EndedByHost(lost)
 			return w.BroadcastEvent(context.Background(), shuffle.CustomEvent{})
 		},

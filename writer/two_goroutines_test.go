@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/linktest"
+	"shuffled/internal/partition"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
@@ -100,10 +101,10 @@ func TestWriterIsClosedUnderARecord(t *testing.T) {
 
 func TestWriterIsClosedByAnotherGoroutine(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
-		for _, end := range []func(p *shuffle.ResultPartition) error{
-			func(*shuffle.ResultPartition) error { return nil },
-			func(p *shuffle.ResultPartition) error { return p.Fail(context.Background(), errors.New("cause")) },
-			func(p *shuffle.ResultPartition) error { return p.Release(context.Background()) },
+		for _, end := range []func(p *partition.ResultPartition) error{
+			func(*partition.ResultPartition) error { return nil },
+			func(p *partition.ResultPartition) error { return p.Fail(context.Background(), errors.New("cause")) },
+			func(p *partition.ResultPartition) error { return p.Release(context.Background()) },
 		} {
 			link := linktest.New(t, linktest.Config{
 				Memory: memory, Subpartitions: 1, Segments: 4, SegmentSize: 1 << 20, OnLost: shuffle.DiscardOnConsumerLost,

@@ -69,7 +69,7 @@ func TestThousandsOfHTTPConnectionsCostThemselvesOnly(t *testing.T) {
 
 	// Clients of the socket have what they are to have, while the flood holds what it can.
 	c := dial(t, d)
-	var partitions []*shuffle.ResultPartition
+	var partitions []shuffle.ResultPartition
 	for range (256 - reservedDescriptors - 1) / 2 {
 		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 		require.NoError(t, err)

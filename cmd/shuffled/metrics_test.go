@@ -30,11 +30,11 @@ func exchange(t *testing.T, d *daemontest.Daemon, spec shuffle.PartitionSpec, re
 	producer, consumer := dial(t, d), dial(t, d)
 	p, err := producer.CreatePartition(testContext(t), spec)
 	require.NoError(t, err)
-	inputs := make([]reader.Input, spec.Subpartitions)
+	inputs := make([]shuffle.Input, spec.Subpartitions)
 	for i := range inputs {
-		inputs[i] = reader.Input{Partition: spec.ID, Subpartition: i}
+		inputs[i] = shuffle.Input{Partition: spec.ID, Subpartition: i}
 	}
-	gate, err := consumer.OpenGate(testContext(t), reader.GateSpec{Inputs: inputs})
+	gate, err := consumer.OpenGate(testContext(t), shuffle.GateSpec{Inputs: inputs})
 	require.NoError(t, err)
 	w, err := writer.New(p, shuffle.Bytes{}, writer.Rebalance[[]byte]())
 	require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 		return err
 	}
 	next := func(id shuffle.PartitionID, timeout time.Duration) error {
-		gate, err := c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id}}, Timeout: timeout})
+		gate, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}, Timeout: timeout})
 		require.NoError(t, err)
 		defer gate.Close()
 		for {
@@ -235,7 +235,7 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 			b.Release()
 		}
 	}
-	ended := func(end func(p *shuffle.ResultPartition) error) shuffle.PartitionID {
+	ended := func(end func(p shuffle.ResultPartition) error) shuffle.PartitionID {
 		id := shuffle.NewPartitionID()
 		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1})
 		require.NoError(t, err)
@@ -255,30 +255,30 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 		{rejects("already_exists"), shuffle.ErrAlreadyExists, func() error { return create(shuffle.PartitionSpec{ID: taken, Subpartitions: 1}) }},
 		{rejects("insufficient_buffers"), shuffle.ErrInsufficientBuffers, func() error { return create(shuffle.PartitionSpec{Subpartitions: 100}) }},
 		{rejects("quota_exceeded"), shuffle.ErrQuotaExceeded, func() error {
-			_, err := c.OpenGate(testContext(t), reader.GateSpec{Inputs: make3Inputs()})
+			_, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: make3Inputs()})
 			return err
 		}},
 		{atLimit("max-inputs-per-gate"), shuffle.ErrQuotaExceeded, func() error {
-			_, err := c.OpenGate(testContext(t), reader.GateSpec{Inputs: make3Inputs()})
+			_, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: make3Inputs()})
 			return err
 		}},
 		{atLimit("memory"), shuffle.ErrInsufficientBuffers, func() error { return create(shuffle.PartitionSpec{Subpartitions: 100}) }},
 		{failed("partition_not_found"), shuffle.ErrPartitionNotFound, func() error { return next(shuffle.NewPartitionID(), time.Millisecond) }},
 		{failed("partition_failed"), shuffle.ErrPartitionFailed, func() error {
-			return next(ended(func(p *shuffle.ResultPartition) error { return p.Fail(testContext(t), errors.New("cause")) }), time.Hour)
+			return next(ended(func(p shuffle.ResultPartition) error { return p.Fail(testContext(t), errors.New("cause")) }), time.Hour)
 		}},
 		{failed("partition_released"), shuffle.ErrPartitionReleased, func() error {
-			return next(ended(func(p *shuffle.ResultPartition) error { return p.Release(testContext(t)) }), time.Hour)
+			return next(ended(func(p shuffle.ResultPartition) error { return p.Release(testContext(t)) }), time.Hour)
 		}},
 		{failed("producer_lost"), shuffle.ErrProducerLost, func() error {
-			return next(ended(func(p *shuffle.ResultPartition) error { return p.Close() }), time.Hour)
+			return next(ended(func(p shuffle.ResultPartition) error { return p.Close() }), time.Hour)
 		}},
 		{rejects("fenced"), shuffle.ErrFenced, func() error {
-			id := ended(func(p *shuffle.ResultPartition) error { return p.Fail(testContext(t), errors.New("cause")) })
+			id := ended(func(p shuffle.ResultPartition) error { return p.Fail(testContext(t), errors.New("cause")) })
 			return create(shuffle.PartitionSpec{ID: id, Subpartitions: 1})
 		}},
 		{failed("partition_expired"), shuffle.ErrPartitionExpired, func() error {
-			id := ended(func(p *shuffle.ResultPartition) error { return p.Finish(testContext(t)) })
+			id := ended(func(p shuffle.ResultPartition) error { return p.Finish(testContext(t)) })
 			eventually(t, "it expires", func() bool {
 				_, err := c.Inspect(testContext(t), id)
 				return errors.Is(err, shuffle.ErrPartitionExpired)
@@ -298,8 +298,8 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 	}
 }
 
-func make3Inputs() []reader.Input {
-	inputs := make([]reader.Input, 3)
+func make3Inputs() []shuffle.Input {
+	inputs := make([]shuffle.Input, 3)
 	for i := range inputs {
 		inputs[i].Partition = shuffle.NewPartitionID()
 	}

@@ -195,7 +195,7 @@ func runWorker(side string) error {
 		}
 		return w.Close()
 	}
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 	if err != nil {
 		return err
 	}

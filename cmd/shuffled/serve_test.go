@@ -57,7 +57,7 @@ func dial(t *testing.T, d *daemontest.Daemon) *client.Client {
 }
 
 // write writes records and finishes the partition.
-func write(t *testing.T, p *shuffle.ResultPartition, records ...string) writer.Counters {
+func write(t *testing.T, p shuffle.ResultPartition, records ...string) writer.Counters {
 	t.Helper()
 	w, err := writer.New(p, shuffle.Strings{}, writer.Rebalance[string]())
 	require.NoError(t, err)
@@ -69,9 +69,9 @@ func write(t *testing.T, p *shuffle.ResultPartition, records ...string) writer.C
 }
 
 // oneInput opens a gate of one channel.
-func oneInput(t *testing.T, c *client.Client, id shuffle.PartitionID) *reader.InputGate {
+func oneInput(t *testing.T, c *client.Client, id shuffle.PartitionID) shuffle.InputGate {
 	t.Helper()
-	gate, err := c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id}}, Timeout: daemontest.Patience})
+	gate, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}, Timeout: daemontest.Patience})
 	require.NoError(t, err)
 	return gate
 }
@@ -125,7 +125,7 @@ func TestDescriptorLimitIsRaisedAndLogged(t *testing.T) {
 func TestDaemonShedsPartitionsBeforeItRunsOutOfDescriptors(t *testing.T) {
 	d := daemontest.Start(t, daemontest.Options{Env: []string{asProgram, "TEST_NOFILE=256"}})
 	c := dial(t, d)
-	var partitions []*shuffle.ResultPartition
+	var partitions []shuffle.ResultPartition
 	for {
 		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 		if err != nil {

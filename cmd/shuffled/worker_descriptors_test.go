@@ -9,12 +9,11 @@ import (
 
 	"shuffled/internal/daemontest"
 	"shuffled/internal/fdtest"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
 // countBuffers reads a gate to its end.
-func countBuffers(t *testing.T, gate *reader.InputGate) (data int) {
+func countBuffers(t *testing.T, gate shuffle.InputGate) (data int) {
 	t.Helper()
 	for {
 		b, err := gate.Next(testContext(t))
@@ -68,7 +67,7 @@ func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 			return c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 		})
 		gateErr := untilRefused(t, free, func() (io.Closer, error) {
-			return c.OpenGate(testContext(t), reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+			return c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 		})
 		for _, err := range []error{createErr, gateErr} {
 			require.ErrorIs(t, err, unix.EMFILE)
@@ -98,9 +97,9 @@ func TestWorkerWithFewDescriptorsHasManyPartitions(t *testing.T) {
 	const partitions = 200
 	// Both clients may be receiving a message with two.
 	defer fdtest.Leave(t, 4)()
-	spec := reader.GateSpec{Timeout: daemontest.Patience}
+	spec := shuffle.GateSpec{Timeout: daemontest.Patience}
 	for range partitions {
-		spec.Inputs = append(spec.Inputs, reader.Input{Partition: shuffle.NewPartitionID()})
+		spec.Inputs = append(spec.Inputs, shuffle.Input{Partition: shuffle.NewPartitionID()})
 	}
 	gate, err := consumer.OpenGate(testContext(t), spec)
 	require.NoError(t, err)

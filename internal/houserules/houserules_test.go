@@ -116,13 +116,15 @@ func TestImportsFollowTheArrows(t *testing.T) {
 	allowed := map[string][]string{
 		"memseg":                   {},
 		"pool":                     {"memseg", "internal/cpucache"},
-		"shuffle":                  {"memseg", "pool", "internal/probe", "internal/cpucache", "internal/standstill", "internal/foreigntext"},
-		"writer":                   {"memseg", "shuffle"},
-		"reader":                   {"memseg", "shuffle", "internal/cpucache", "internal/standstill"},
+		"shuffle":                  {"memseg"},
+		"writer":                   {"memseg", "shuffle", "internal/partition"},
+		"reader":                   {"shuffle", "internal/gate"},
+		"internal/partition":       {"memseg", "pool", "shuffle", "internal/probe", "internal/cpucache", "internal/standstill", "internal/foreigntext"},
+		"internal/gate":            {"memseg", "shuffle", "internal/partition", "internal/cpucache", "internal/standstill"},
 		"ipc":                      {"memseg", "pool", "shuffle", "ipc/controlpb", "internal/daemon/registry", "internal/throttle", "internal/foreigntext"},
 		"ipc/controlpb":            {},
 		"internal/daemon/registry": {"shuffle", "internal/foreigntext"},
-		"client":                   {"memseg", "pool", "shuffle", "writer", "reader", "ipc", "ipc/controlpb", "internal/foreigntext"},
+		"client":                   {"memseg", "pool", "shuffle", "internal/partition", "internal/gate", "ipc", "ipc/controlpb", "internal/foreigntext"},
 		"internal/sentinel":        {},
 		"internal/ctxerr":          {},
 		"internal/absent":          {},
@@ -157,7 +159,7 @@ func TestBlockingCallsTakeAContext(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range sources(t) {
 		switch f.folder() {
-		case "memseg", "shuffle", "writer", "reader", "ipc", "client":
+		case "memseg", "internal/partition", "internal/gate", "writer", "reader", "ipc", "client":
 		default:
 			continue
 		}

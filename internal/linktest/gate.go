@@ -5,15 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/internal/gate"
+	"shuffled/internal/partition"
 	"shuffled/memseg"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
 // A Gate is an InputGate with its memory. Its channels may read subpartitions of
 // several links.
 type Gate struct {
-	*reader.InputGate
+	*gate.InputGate
 	// Closed counts the calls of GateControl.CloseGate.
 	Closed atomic.Int32
 
@@ -29,7 +30,7 @@ type Gate struct {
 
 // NewGate returns a gate with so many channels, none of them attached. Their inputs
 // are of no partition in particular; change may say more of the gate.
-func NewGate(t TB, memory Memory, channels int, change ...func(spec *reader.GateSpec)) *Gate {
+func NewGate(t TB, memory Memory, channels int, change ...func(spec *shuffle.GateSpec)) *Gate {
 	t.Helper()
 	layout, err := memseg.NewGateLayout(1, channels)
 	require.NoError(t, err)
@@ -41,11 +42,11 @@ func NewGate(t TB, memory Memory, channels int, change ...func(spec *reader.Gate
 	g.mapped, g.unmap = region, []func(){unmapRegion, unmapBell}
 	g.bell, err = memseg.NewDoorbell(g.objects.pin(g.doorbell), channels)
 	require.NoError(t, err)
-	spec := reader.GateSpec{Inputs: make([]reader.Input, channels)}
+	spec := shuffle.GateSpec{Inputs: make([]shuffle.Input, channels)}
 	for _, f := range change {
 		f(&spec)
 	}
-	g.InputGate, err = reader.NewInputGate(region, layout, bell, spec, gateHost{g})
+	g.InputGate, err = gate.NewInputGate(region, layout, bell, spec, gateHost{g})
 	require.NoError(t, err)
 	atEnd(t).close(func() { _ = g.Close() }) // the test may have closed it
 	return g
@@ -71,12 +72,12 @@ func (g *Gate) Attach(channel int, l *Link, sub int) {
 
 // view returns the consumer's end of a subpartition. It keeps the gate's words
 // mapped, which it writes also after the gate was closed.
-func (g *Gate) view(l *Link, sub, channel int) *shuffle.SubpartitionView {
+func (g *Gate) view(l *Link, sub, channel int) *partition.SubpartitionView {
 	g.t.Helper()
 	region, unmapRegion := l.objects.use(l.region, memseg.ReadOnly)
 	bell, unmapBell := l.objects.use(l.doorbell, memseg.ReadWrite)
 	releaseWords := g.objects.share(g.mapped)
-	view, err := shuffle.NewSubpartitionView(region, l.Layout, bell, sub, g.ChannelWords(channel), func() {
+	view, err := partition.NewSubpartitionView(region, l.Layout, bell, sub, g.ChannelWords(channel), func() {
 		unmapRegion()
 		unmapBell()
 		releaseWords()

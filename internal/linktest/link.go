@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/gate"
+	"shuffled/internal/partition"
 	"shuffled/memseg"
 	"shuffled/pool"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -45,7 +46,7 @@ type Config struct {
 // Gate.Attach, bare views with Consumer. Whatever is still open at the end of
 // the test is closed then, and mappings that stay are an error of the test.
 type Link struct {
-	Partition *shuffle.ResultPartition
+	Partition *partition.ResultPartition
 	Pool      *pool.LocalBufferPool
 	Network   *pool.NetworkBufferPool
 	Layout    memseg.PartitionLayout
@@ -135,14 +136,14 @@ func New(t TB, config Config) *Link {
 	link.mapped = region
 	copy(region.Bytes(), l.EncodeHeader()) // as the daemon does
 	spec := shuffle.PartitionSpec{ID: id, Type: config.Type, Subpartitions: config.Subpartitions, OnConsumerLost: config.OnLost, MaxBuffersPerChannel: config.Quota}
-	link.Partition, err = shuffle.NewResultPartition(spec, region, l, doorbell, segments, link.Host)
+	link.Partition, err = partition.NewResultPartition(spec, region, l, doorbell, segments, link.Host)
 	require.NoError(t, err)
 	atEnd(t).close(func() { _ = link.Partition.Close() }) // the test may have closed it
 	return link
 }
 
 // Gate returns a gate over the given subpartitions of the link, attached.
-func (l *Link) Gate(subpartitions ...int) *reader.InputGate {
+func (l *Link) Gate(subpartitions ...int) *gate.InputGate {
 	l.t.Helper()
 	g := NewGate(l.t, l.objects.memory, len(subpartitions))
 	for channel, sub := range subpartitions {
@@ -152,11 +153,11 @@ func (l *Link) Gate(subpartitions ...int) *reader.InputGate {
 }
 
 // View returns the consumer's end of a subpartition, attached, without a gate.
-func (l *Link) View(sub int) *shuffle.SubpartitionView { return l.Consumer(sub).SubpartitionView }
+func (l *Link) View(sub int) *partition.SubpartitionView { return l.Consumer(sub).SubpartitionView }
 
 // A Consumer is the consumer's end of one subpartition without a gate.
 type Consumer struct {
-	*shuffle.SubpartitionView
+	*partition.SubpartitionView
 	// Words are those that the consumer writes, for a consumer that misbehaves.
 	Words memseg.ChannelWords
 
@@ -200,7 +201,7 @@ func (l *Link) connect(g *Gate, channel, sub int) error {
 	l.t.Helper()
 	words, unmapWords := g.objects.use(g.region, memseg.ReadOnly)
 	bell, unmapBell := g.objects.use(g.doorbell, memseg.ReadWrite)
-	link, err := shuffle.NewConsumerLink(words, g.layout, bell, channel, func() { unmapWords(); unmapBell() })
+	link, err := partition.NewConsumerLink(words, g.layout, bell, channel, func() { unmapWords(); unmapBell() })
 	require.NoError(l.t, err)
 	if err = l.Partition.AttachConsumer(sub, link); err != nil {
 		link.Close()

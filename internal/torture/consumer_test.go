@@ -15,7 +15,7 @@ import (
 
 // A consumerPlan is what a consumer process is to do.
 type consumerPlan struct {
-	Inputs  []reader.Input
+	Inputs  []shuffle.Input
 	Streams []stream // by channel
 	// LeaveAfter is after how many records the consumer closes its gate; 0 is
 	// never.
@@ -57,7 +57,7 @@ func consume(ctx context.Context, plan consumerPlan) (result consumerResult, err
 		return result, err
 	}
 	defer c.Close()
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: plan.Inputs, Timeout: time.Hour})
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: plan.Inputs, Timeout: time.Hour})
 	if err != nil {
 		return result, err
 	}
@@ -69,7 +69,7 @@ func consume(ctx context.Context, plan consumerPlan) (result consumerResult, err
 }
 
 // read reads until something ends; again says that other channels go on.
-func (plan *consumerPlan) read(ctx context.Context, gate *reader.InputGate, result *consumerResult) (again bool, err error) {
+func (plan *consumerPlan) read(ctx context.Context, gate shuffle.InputGate, result *consumerResult) (again bool, err error) {
 	total := uint64(0)
 	var first time.Time
 	defer func() { result.Reading = time.Since(first) }()

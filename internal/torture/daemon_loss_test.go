@@ -57,7 +57,7 @@ func TestStoppedProducerStaysAttachedAndIsShown(t *testing.T) {
 
 	// The consumer comes when the producer is stopped already, and gets all that
 	// was committed.
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: plan.Partition}}})
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: plan.Partition}}})
 	require.NoError(t, err)
 	got, known := uint64(0), w.committedRecords()
 	for rec, err := range reader.Records(ctx, gate, shuffle.Bytes{}) {
@@ -96,7 +96,7 @@ func TestEveryCommittedRecordSurvivesItsProducer(t *testing.T) {
 	for _, mode := range []string{emitting, reserving} {
 		plan := simplePlan(holdAt)
 		plan.Mode, plan.FlushEvery, plan.Records = mode, 1, 1000
-		gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: plan.Partition}}})
+		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: plan.Partition}}})
 		require.NoError(t, err)
 		w := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
 		w.waitFor(holding, ctx.Done())
@@ -134,9 +134,9 @@ func TestKilledDaemonEndsTheWaitsOfItsClients(t *testing.T) {
 	require.NoError(t, err)
 	w, err := writer.New(p, shuffle.Bytes{}, writer.Custom(func([]byte, int) int { return 0 }))
 	require.NoError(t, err)
-	attached, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+	attached, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 	require.NoError(t, err)
-	waiting, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: shuffle.NewPartitionID()}}, Timeout: time.Hour})
+	waiting, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: shuffle.NewPartitionID()}}, Timeout: time.Hour})
 	require.NoError(t, err)
 	require.NoError(t, w.Emit(ctx, []byte("before")))
 	require.NoError(t, w.Flush())
@@ -180,7 +180,7 @@ func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
 	writing := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
 	writing.waitFor(committed, ctx.Done())
 	daemontest.Stop(t, writing.pid()) // most is not written when the daemon ends
-	consumer := &consumerPlan{Inputs: []reader.Input{{Partition: plan.Partition}}, Streams: plan.Streams, PauseEvery: 1000, ReadOn: true}
+	consumer := &consumerPlan{Inputs: []shuffle.Input{{Partition: plan.Partition}}, Streams: plan.Streams, PauseEvery: 1000, ReadOn: true}
 	reading := startWorker(t, "consumer", d.Socket, workerPlan{Consumer: consumer})
 	require.Eventually(t, func() bool {
 		info, err := c.Inspect(ctx, plan.Partition)

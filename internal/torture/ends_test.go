@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/daemontest"
+	"shuffled/internal/partition"
 	"shuffled/reader"
 	"shuffled/shuffle"
 )
@@ -18,7 +19,7 @@ import (
 // stoppedAtItsEnd is a partition of one record with its consumer, whose daemon was
 // stopped, and which has published its end since. The channel gets what Finish
 // returns, which waits for the daemon until ctx ends.
-func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (*shuffle.ResultPartition, *reader.InputGate, <-chan error) {
+func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (shuffle.ResultPartition, shuffle.InputGate, <-chan error) {
 	t.Helper()
 	all, producer := dial(t, d)
 	_, consumer := dial(t, d)
@@ -26,7 +27,7 @@ func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (*
 	p, err := producer.CreatePartition(all, shuffle.PartitionSpec{ID: id, Subpartitions: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() }) // the test may have closed it
-	gate, err := consumer.OpenGate(all, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}})
+	gate, err := consumer.OpenGate(all, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = gate.Close() })
 	require.NoError(t, p.EmitRecord(all, []byte("\x00\x00\x00\x06before"), 0))
@@ -42,13 +43,13 @@ func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (*
 	finished := make(chan error, 1)
 	go func() { finished <- p.Finish(ctx) }()
 	require.Eventually(t, func() bool {
-		return p.Subpartition(0).QueuedBuffers() >= 2 // the open buffer and the end, at least
+		return p.(*partition.ResultPartition).Subpartition(0).QueuedBuffers() >= 2 // the open buffer and the end, at least
 	}, daemontest.Patience, time.Millisecond)
 	return p, gate, finished
 }
 
 // requireWhole reads what is left of the stream and its end.
-func requireWhole(t *testing.T, gate *reader.InputGate) {
+func requireWhole(t *testing.T, gate shuffle.InputGate) {
 	t.Helper()
 	var got []string
 	for rec, err := range reader.Records(context.Background(), gate, shuffle.Strings{}) {
@@ -102,7 +103,7 @@ func TestProducerThatEndsItsProcessInsteadOfFinishingIsNoEnd(t *testing.T) {
 	d := startDaemon(t)
 	ctx, c := dial(t, d)
 	plan := simplePlan(0)
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: plan.Partition}}})
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: plan.Partition}}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = gate.Close() })
 	w := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})

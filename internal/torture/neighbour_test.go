@@ -21,7 +21,6 @@ import (
 	"shuffled/client"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
-	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )
@@ -212,11 +211,11 @@ func waitForInputs(ctx context.Context, _ neighbourPlan) error {
 		return err
 	}
 	defer c.Close()
-	inputs := make([]reader.Input, 5000)
+	inputs := make([]shuffle.Input, 5000)
 	for i := range inputs {
-		inputs[i] = reader.Input{Partition: shuffle.NewPartitionID(), Subpartition: i % 7}
+		inputs[i] = shuffle.Input{Partition: shuffle.NewPartitionID(), Subpartition: i % 7}
 	}
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: inputs, Timeout: time.Hour})
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: inputs, Timeout: time.Hour})
 	if err != nil {
 		return err
 	}
@@ -262,7 +261,7 @@ func keepBuffers(ctx context.Context, _ neighbourPlan) error {
 		return err
 	}
 	defer p.Close()
-	gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: p.ID()}}})
+	gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: p.ID()}}})
 	if err != nil {
 		return err
 	}
@@ -432,7 +431,7 @@ func probeNames(ctx context.Context, _ neighbourPlan) error {
 			_ = p.Finish(ctx)
 			_ = p.Close()
 		}
-		gate, err := c.OpenGate(ctx, reader.GateSpec{Inputs: []reader.Input{{Partition: id}}, Timeout: time.Millisecond})
+		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}, Timeout: time.Millisecond})
 		if err != nil {
 			return err
 		}

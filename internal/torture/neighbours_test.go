@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/daemontest"
-	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )
@@ -159,7 +158,7 @@ func (n *neighbourhood) runJob() *consumerResult {
 	n.jobs++
 	s := stream{Seed: uint64(n.jobs), MaxSize: 1000}
 	consumer := startWorkerAs(t, "honest consumer", n.daemon.Socket, n.as(honestUID, ""), workerPlan{Consumer: &consumerPlan{
-		Inputs: []reader.Input{{Partition: id}}, Streams: []stream{s},
+		Inputs: []shuffle.Input{{Partition: id}}, Streams: []stream{s},
 	}})
 	producer := startWorkerAs(t, "honest producer", n.daemon.Socket, n.as(honestUID, ""), workerPlan{Producer: &producerPlan{
 		Partition: id, Streams: []stream{s}, Records: n.records, Mode: emitting, Timeout: writer.DefaultBufferTimeout, FlushEvery: n.records,

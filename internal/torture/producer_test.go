@@ -104,7 +104,7 @@ type sink interface {
 	close() error
 }
 
-func newSink(plan producerPlan, p *shuffle.ResultPartition) (sink, error) {
+func newSink(plan producerPlan, p shuffle.ResultPartition) (sink, error) {
 	if plan.Mode == reserving {
 		return &reservingSink{p, plan.Streams}, nil
 	}
@@ -116,7 +116,7 @@ func newSink(plan producerPlan, p *shuffle.ResultPartition) (sink, error) {
 // An emittingSink goes through a RecordWriter.
 type emittingSink struct {
 	w         *writer.RecordWriter[[]byte]
-	partition *shuffle.ResultPartition
+	partition shuffle.ResultPartition
 	streams   []stream
 	broadcast bool
 	scratch   []byte
@@ -153,7 +153,7 @@ func (s *emittingSink) fail(ctx context.Context, cause error) error { return s.w
 
 // A reservingSink fills records in place.
 type reservingSink struct {
-	p       *shuffle.ResultPartition
+	p       shuffle.ResultPartition
 	streams []stream
 }
 

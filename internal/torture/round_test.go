@@ -16,7 +16,6 @@ import (
 
 	"shuffled/client"
 	"shuffled/internal/daemontest"
-	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )
@@ -81,7 +80,7 @@ func plan(t *testing.T, rng *rand.Rand, d *daemontest.Daemon, c *client.Client) 
 	for sub := range consumers {
 		c := &consumerPlan{}
 		for _, p := range r.producers {
-			c.Inputs = append(c.Inputs, reader.Input{Partition: p.Partition, Subpartition: sub})
+			c.Inputs = append(c.Inputs, shuffle.Input{Partition: p.Partition, Subpartition: sub})
 			c.Streams = append(c.Streams, p.Streams[sub])
 		}
 		if rng.IntN(4) == 0 {
@@ -204,7 +203,7 @@ func (r *round) failUncreated(ctx context.Context, plan *producerPlan) error {
 }
 
 func (r *round) readInstead(ctx context.Context, plan *consumerPlan) error {
-	gate, err := r.client.OpenGate(ctx, reader.GateSpec{Inputs: plan.Inputs, Timeout: time.Hour})
+	gate, err := r.client.OpenGate(ctx, shuffle.GateSpec{Inputs: plan.Inputs, Timeout: time.Hour})
 	if err != nil {
 		return fmt.Errorf("read in place of a consumer that is gone: %w", err)
 	}

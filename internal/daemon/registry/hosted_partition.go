@@ -92,8 +92,8 @@ const (
 var subpartitionStates = [...]string{"idle", "attached", "consumed", "abandoned"}
 
 // key is what the partition is found by.
-func (p *HostedPartition) key() shuffle.PartitionKey {
-	return shuffle.PartitionKey{ID: p.spec.ID, Owner: p.producer.UID}
+func (p *HostedPartition) key() PartitionKey {
+	return PartitionKey{ID: p.spec.ID, Owner: p.producer.UID}
 }
 
 // Spec returns what the partition was registered with.

@@ -9,6 +9,7 @@ import (
 
 func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
+		Types:     []any{(*registry.PartitionKey)(nil)},
 		Functions: map[string]any{"NewResultPartitionManager": registry.NewResultPartitionManager},
 		Left: map[string]string{
 			"HostedPartition":        "the daemon's, made by a registry only",

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"shuffled/shuffle"
 )
 
 // A partitionOrder holds partitions in the order of their keys, those of one key in
@@ -21,12 +19,12 @@ const blockSize = 512
 
 // A place in the order lies behind a partition.
 type place struct {
-	key    shuffle.PartitionKey
+	key    PartitionKey
 	serial uint64
 }
 
 // behind returns the place behind all partitions of a key.
-func behind(key shuffle.PartitionKey) place { return place{key, math.MaxUint64} }
+func behind(key PartitionKey) place { return place{key, math.MaxUint64} }
 
 func (p *HostedPartition) place() place { return place{p.key(), p.serial} }
 

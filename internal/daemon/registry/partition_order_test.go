@@ -85,14 +85,14 @@ func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 		}
 		require.Equal(t, stay, got)
 		got = nil
-		after := shuffle.PartitionKey{}
+		after := PartitionKey{}
 		for more := true; more; {
 			var rows []HostedInfo
 			rows, more = r.Page(after, 150, shuffle.Principal{UID: creator.UID})
 			for _, row := range rows {
 				got = append(got, row.ID)
 			}
-			after = shuffle.PartitionKey{ID: got[len(got)-1], Owner: creator.UID}
+			after = PartitionKey{ID: got[len(got)-1], Owner: creator.UID}
 		}
 		require.Equal(t, stay, got)
 	}

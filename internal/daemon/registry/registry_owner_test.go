@@ -58,11 +58,11 @@ func TestAConsumerSaysWhoseDataItReads(t *testing.T) {
 	r.claim(SubpartitionClaim{Partition: testID, Owner: creator.UID, Who: other}, time.Second, fakeConsumer{r, "b"})
 	require.Equal(t, []string{"other's: attach a to 0", "creator's: attach b to 0"}, r.heard())
 
-	rows, more := r.Page(shuffle.PartitionKey{}, 1, shuffle.Principal{UID: 0})
+	rows, more := r.Page(PartitionKey{}, 1, shuffle.Principal{UID: 0})
 	require.True(t, more)
 	require.Len(t, rows, 1)
 	require.Equal(t, creator.UID, rows[0].Producer.UID, "equal ids are in the order of their owners")
-	rows, more = r.Page(shuffle.PartitionKey{ID: testID, Owner: creator.UID}, 1, shuffle.Principal{UID: 0})
+	rows, more = r.Page(PartitionKey{ID: testID, Owner: creator.UID}, 1, shuffle.Principal{UID: 0})
 	require.False(t, more)
 	require.Len(t, rows, 1)
 	require.Equal(t, other.UID, rows[0].Producer.UID)
@@ -106,7 +106,7 @@ func TestWhoMayNotReadIsToldTheSameOfEveryPartition(t *testing.T) {
 		if name != "never" {
 			require.Len(t, r.heard(), 2, "%s: who tried is noted, once a try", name)
 		}
-		rows, more := r.Page(shuffle.PartitionKey{}, 10, stranger)
+		rows, more := r.Page(PartitionKey{}, 10, stranger)
 		require.Empty(t, rows)
 		require.False(t, more)
 	}

@@ -28,8 +28,8 @@ func (m *ResultPartitionManager) Rows() (rows []HostedInfo) {
 // Page returns up to limit rows after a key, in order, and whether there are more:
 // of the partitions that somebody may read, and of their newest attempts. Others have
 // their turn while it looks for them.
-func (m *ResultPartitionManager) Page(after shuffle.PartitionKey, limit int, who shuffle.Principal) (rows []HostedInfo, more bool) {
-	var last shuffle.PartitionKey // of rows
+func (m *ResultPartitionManager) Page(after PartitionKey, limit int, who shuffle.Principal) (rows []HostedInfo, more bool) {
+	var last PartitionKey // of rows
 	m.walk(behind(after), func(p *HostedPartition) bool {
 		key := p.key()
 		if !p.access.allows(key.Owner, who, "") {

@@ -43,12 +43,12 @@ type ResultPartitionManager struct {
 	announcer // guards what follows
 
 	config     ManagerConfig
-	partitions map[shuffle.PartitionKey]*HostedPartition // those that have not ended
-	all        partitionOrder                            // whose memory is not given back
+	partitions map[PartitionKey]*HostedPartition // those that have not ended
+	all        partitionOrder                    // whose memory is not given back
 	registered uint64
 	byID       map[shuffle.PartitionID][]*HostedPartition // those in all
 	empty      chan struct{}                              // closed while all is empty
-	waiting    map[shuffle.PartitionKey]*list.List        // of *SubpartitionRequest, first come first
+	waiting    map[PartitionKey]*list.List                // of *SubpartitionRequest, first come first
 	tombstones tombstones
 	deadlines  deadlines
 	closed     bool
@@ -77,9 +77,9 @@ func NewResultPartitionManager(config ManagerConfig) *ResultPartitionManager {
 		config.Now = time.Now
 	}
 	m := &ResultPartitionManager{
-		config: config, partitions: make(map[shuffle.PartitionKey]*HostedPartition),
+		config: config, partitions: make(map[PartitionKey]*HostedPartition),
 		byID:  make(map[shuffle.PartitionID][]*HostedPartition),
-		empty: make(chan struct{}), waiting: make(map[shuffle.PartitionKey]*list.List),
+		empty: make(chan struct{}), waiting: make(map[PartitionKey]*list.List),
 		tombstones: newTombstones(config.Tombstones, config.TombstonesPerUID, config.EpitaphBytes), earlier: make(chan struct{}, 1),
 	}
 	close(m.empty)
@@ -109,7 +109,7 @@ type Registration struct {
 func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, error) {
 	m.mu.Lock()
 	defer m.unlock()
-	key, attempt := shuffle.PartitionKey{ID: r.Spec.ID, Owner: r.Producer.UID}, r.Spec.Attempt
+	key, attempt := PartitionKey{ID: r.Spec.ID, Owner: r.Producer.UID}, r.Spec.Attempt
 	if m.closed {
 		return nil, fmt.Errorf("partition %s: partition manager %w", r.Spec.Label(), shuffle.ErrClosed)
 	}
@@ -166,7 +166,7 @@ func advice(newest uint32) string {
 func (m *ResultPartitionManager) NextAttempt(id shuffle.PartitionID, owner uint32) (uint32, error) {
 	m.mu.Lock()
 	defer m.unlock()
-	key := shuffle.PartitionKey{ID: id, Owner: owner}
+	key := PartitionKey{ID: id, Owner: owner}
 	newest := uint32(0)
 	if p := m.partitions[key]; p != nil {
 		newest = p.spec.Attempt
@@ -236,7 +236,7 @@ func (m *ResultPartitionManager) refuse(r *SubpartitionRequest, name string) {
 
 // serveWaiting decides the requests that wait for a partition of which there is
 // news. The lock is held.
-func (m *ResultPartitionManager) serveWaiting(key shuffle.PartitionKey) {
+func (m *ResultPartitionManager) serveWaiting(key PartitionKey) {
 	waiting := m.waiting[key]
 	if waiting == nil {
 		return

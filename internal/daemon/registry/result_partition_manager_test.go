@@ -345,7 +345,7 @@ func TestOldTombstonesAreForgotten(t *testing.T) {
 	ids := []shuffle.PartitionID{shuffle.NewPartitionID(), shuffle.NewPartitionID(), shuffle.NewPartitionID()}
 	for _, id := range []shuffle.PartitionID{ids[0], ids[1], ids[0], ids[2]} {
 		attempt := uint32(0)
-		if stone := r.tombstones.find(shuffle.PartitionKey{ID: id, Owner: creator.UID}); stone != nil {
+		if stone := r.tombstones.find(PartitionKey{ID: id, Owner: creator.UID}); stone != nil {
 			attempt = stone.attempt + 1
 		}
 		p := r.register("p", shuffle.PartitionSpec{ID: id, Attempt: attempt, Subpartitions: 1})
@@ -449,7 +449,7 @@ func TestPagesHoldEveryReadablePartitionOnce(t *testing.T) {
 	slices.SortFunc(want, func(a, b shuffle.PartitionID) int { return slices.Compare(a[:], b[:]) })
 	for _, limit := range []int{1, 10, 56, 57, 58} {
 		var got []shuffle.PartitionID
-		var after shuffle.PartitionKey
+		var after PartitionKey
 		for more := true; more; {
 			var rows []HostedInfo
 			rows, more = r.Page(after, limit, creator)
@@ -458,7 +458,7 @@ func TestPagesHoldEveryReadablePartitionOnce(t *testing.T) {
 				got = append(got, row.ID)
 				require.Equal(t, "created", row.State, "the newest attempt")
 			}
-			after = shuffle.PartitionKey{ID: got[len(got)-1], Owner: creator.UID}
+			after = PartitionKey{ID: got[len(got)-1], Owner: creator.UID}
 		}
 		require.Equal(t, want, got, "limit %d", limit)
 	}

@@ -35,8 +35,8 @@ type SubpartitionClaim struct {
 	Token      string
 }
 
-func (c *SubpartitionClaim) key() shuffle.PartitionKey {
-	return shuffle.PartitionKey{ID: c.Partition, Owner: c.Owner}
+func (c *SubpartitionClaim) key() PartitionKey {
+	return PartitionKey{ID: c.Partition, Owner: c.Owner}
 }
 
 func (c *SubpartitionClaim) label() string {

@@ -4,7 +4,7 @@ import "shuffled/shuffle"
 
 // A tombstone says which attempt of a partition was the last, and how it ended.
 type tombstone struct {
-	key     shuffle.PartitionKey
+	key     PartitionKey
 	attempt uint32
 	state   shuffle.PartitionState
 	epitaph *epitaph // nil if there is nothing to say, or there was no room for it
@@ -59,7 +59,7 @@ func (s *tombstone) allows(who shuffle.Principal, token string) bool {
 type tombstones struct {
 	most, mostEach   int // tombstones
 	bytes, bytesEach int // of epitaphs
-	byKey            map[shuffle.PartitionKey]*tombstone
+	byKey            map[PartitionKey]*tombstone
 	users            map[uint32]*graveyard
 	text             int // bytes of all epitaphs
 }
@@ -74,7 +74,7 @@ type graveyard struct {
 func newTombstones(most, mostEach, bytes int) tombstones {
 	return tombstones{
 		most: most, mostEach: mostEach, bytes: bytes, bytesEach: bytes / 4,
-		byKey: make(map[shuffle.PartitionKey]*tombstone), users: make(map[uint32]*graveyard),
+		byKey: make(map[PartitionKey]*tombstone), users: make(map[uint32]*graveyard),
 	}
 }
 
@@ -141,12 +141,12 @@ func (t *tombstones) remove(stone *tombstone) {
 }
 
 // find returns the tombstone of a partition, or nil.
-func (t *tombstones) find(key shuffle.PartitionKey) *tombstone { return t.byKey[key] }
+func (t *tombstones) find(key PartitionKey) *tombstone { return t.byKey[key] }
 
 // ofAnyone returns the tombstones of an id, of whatever user.
 func (t *tombstones) ofAnyone(id shuffle.PartitionID) (stones []*tombstone) {
 	for owner := range t.users {
-		if stone := t.byKey[shuffle.PartitionKey{ID: id, Owner: owner}]; stone != nil {
+		if stone := t.byKey[PartitionKey{ID: id, Owner: owner}]; stone != nil {
 			stones = append(stones, stone)
 		}
 	}

@@ -52,7 +52,7 @@ func checkTombstones(t *testing.T, s *tombstones) {
 		n, bytes, legible := 0, 0, false
 		var older *tombstone
 		for stone := yard.oldest; stone != nil; stone = stone.newer {
-			require.Same(t, stone, s.byKey[shuffle.PartitionKey{ID: stone.key.ID, Owner: owner}])
+			require.Same(t, stone, s.byKey[PartitionKey{ID: stone.key.ID, Owner: owner}])
 			require.Same(t, older, stone.older)
 			legible = legible || stone == yard.legible
 			require.True(t, legible || stone.epitaph == nil)
@@ -76,12 +76,12 @@ func checkTombstones(t *testing.T, s *tombstones) {
 
 func TestNobodyMakesTheDaemonForgetThePartitionsOfAnother(t *testing.T) {
 	s := newTombstones(100, 40, 4000)
-	bury := func(owner uint32, name string, attempt uint32) shuffle.PartitionKey {
-		key := shuffle.PartitionKey{ID: shuffle.NamedPartitionID(name), Owner: owner}
+	bury := func(owner uint32, name string, attempt uint32) PartitionKey {
+		key := PartitionKey{ID: shuffle.NamedPartitionID(name), Owner: owner}
 		s.add(&tombstone{key: key, attempt: attempt, state: shuffle.PartitionFailed, epitaph: &epitaph{cause: "why " + name}})
 		return key
 	}
-	var mine []shuffle.PartitionKey
+	var mine []PartitionKey
 	for i := range 10 {
 		mine = append(mine, bury(1, fmt.Sprint(i), 0))
 	}
@@ -100,8 +100,8 @@ func TestNobodyMakesTheDaemonForgetThePartitionsOfAnother(t *testing.T) {
 		require.ErrorContains(t, stone.err(), fmt.Sprint("why ", i))
 	}
 	require.Len(t, s.byKey, 100)
-	require.NotNil(t, s.find(shuffle.PartitionKey{ID: shuffle.NamedPartitionID("99"), Owner: 2}), "one's own oldest goes")
-	require.Nil(t, s.find(shuffle.PartitionKey{ID: shuffle.NamedPartitionID("199"), Owner: 2}))
+	require.NotNil(t, s.find(PartitionKey{ID: shuffle.NamedPartitionID("99"), Owner: 2}), "one's own oldest goes")
+	require.Nil(t, s.find(PartitionKey{ID: shuffle.NamedPartitionID("199"), Owner: 2}))
 	oldest := s.users[2].oldest
 	require.ErrorIs(t, oldest.err(), shuffle.ErrPartitionFailed)
 	require.ErrorContains(t, oldest.err(), "the daemon has forgotten why")

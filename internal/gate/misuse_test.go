@@ -1,0 +1,17 @@
+package gate_test
+
+import (
+	"testing"
+
+	"shuffled/internal/gate"
+	"shuffled/internal/misuse"
+	"shuffled/shuffle"
+)
+
+func TestNothingIsRefusedByName(t *testing.T) {
+	misuse.Check(t, misuse.Package{
+		Types:     []any{(*gate.InputGate)(nil)},
+		Functions: map[string]any{"NewInputGate": gate.NewInputGate, "Records": gate.Records[[]byte]},
+		Errors:    []error{shuffle.ErrInvalidArgument},
+	})
+}
