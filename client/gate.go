@@ -199,9 +199,9 @@ func (g *remoteGate) openView(m *controlpb.InputReady, a *arrival) (*partition.S
 	}
 	var view *partition.SubpartitionView
 	view, err = partition.NewSubpartitionView(mapping.region, mapping.partition, mapping.doorbell, int(m.GetSubpartition()),
-		g.gate.ChannelWords(int(m.GetChannel())), func() {
+		g.gate.ChannelWords(int(m.GetChannel())), func(whole bool) {
 			c.maps.release(key)
-			c.postCloseChannel(g.id, m.GetChannel(), view.Ended())
+			c.postCloseChannel(g.id, m.GetChannel(), whole)
 			g.release()
 		})
 	if err != nil {

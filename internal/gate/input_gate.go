@@ -378,7 +378,7 @@ func (g *InputGate) queueAgain(channel int) {
 	c := &g.channels[channel]
 	switch {
 	case c.view.Ended():
-		g.end(channel)
+		g.end(channel, true)
 	case g.ready.len() > 0 && c.view.HasPriority() && c.priorityTurns < maxPriorityTurns:
 		c.priorityTurns++
 		g.ready.pushFirst(channel)
@@ -425,14 +425,15 @@ func (g *InputGate) endIfFailed(channel int) error {
 	return g.fail(channel, err)
 }
 
-// end takes a channel out of the gate.
-func (g *InputGate) end(channel int) {
+// end takes a channel out of the gate, and says whether its stream was whole or was
+// cut: here, by fail and by Close. The daemon and the producer are told just that.
+func (g *InputGate) end(channel int, whole bool) {
 	c := &g.channels[channel]
 	c.ended = true
 	g.open--
 	g.ready.remove(channel)
 	if c.view != nil {
-		c.view.Close()
+		c.view.Close(whole)
 	}
 }
 
@@ -455,7 +456,7 @@ func (g *InputGate) Close() error {
 	g.readMail() // views that were attached and not seen yet
 	for i := range g.channels {
 		if !g.channels[i].ended {
-			g.end(i)
+			g.end(i, false)
 		}
 	}
 	g.dropRecords()

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+
 	"shuffled/shuffle"
 )
 
@@ -35,6 +36,6 @@ func (g *InputGate) fail(channel int, err error) *shuffle.ChannelError {
 	e := g.lose(channel, err)
 	e.Ended = true
 	g.channels[channel].record = partialRecord{}
-	g.end(channel)
+	g.end(channel, false)
 	return e
 }

@@ -18,14 +18,14 @@ func (g *InputGate) AttachChannel(channel int, view *partition.SubpartitionView)
 	attached := g.hasChannel(channel) && g.leaveMail(func() {
 		c := &g.channels[channel]
 		if c.ended || c.view != nil { // it has failed before
-			view.Close()
+			view.Close(false)
 			return
 		}
 		c.view = view
 		g.ready.push(channel)
 	})
 	if !attached {
-		view.Close()
+		view.Close(false)
 	}
 }
 

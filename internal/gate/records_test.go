@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/linktest"
+	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
@@ -355,6 +356,45 @@ func TestStreamThatEndsWithinARecordIsCorrupt(t *testing.T) {
 		require.ErrorContains(t, err, "ends within a record")
 		require.Equal(t, [][]byte{[]byte("whole")}, got)
 	}
+}
+
+// The end alone does not make a stream whole: its host hears what the gate has found.
+func TestHostIsToldWhetherAStreamWasWhole(t *testing.T) {
+	const record = "\x00\x00\x00\x05whole"
+	for name, row := range map[string]struct {
+		stream string // "" if the end is the first element
+		end    func(g *linktest.Gate, l *linktest.Link) error
+		whole  int32
+	}{
+		"finished":                 {record, finished, 1},
+		"finished within a record": {record + "\x00\x00\x00\x05half", finished, 0},
+		"an end that is none": {"", func(_ *linktest.Gate, l *linktest.Link) error {
+			q := l.Queue(0)
+			defer q.Advance(0, 1, nil)
+			return q.PublishEvent(memseg.EndOfPartition, []byte{0, 0, 0, 3, 0, 0})
+		}, 0},
+		"failed": {record, func(g *linktest.Gate, l *linktest.Link) error {
+			g.FailChannel(0, shuffle.ErrProducerLost)
+			return l.Partition.FlushAll()
+		}, 0},
+		"closed before its end": {record, func(g *linktest.Gate, _ *linktest.Link) error { return g.Close() }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, g, link := newPipe(t, linktest.Heap, shuffle.Bytes{}, 64, 1000)
+			if row.stream != "" {
+				emitRaw(t, link, []byte(row.stream))
+			}
+			require.NoError(t, row.end(g, link))
+			_, err := collect(g)
+			require.Equal(t, row.whole == 1, err == nil, err)
+			require.Equal(t, row.whole, g.Whole.Load())
+			require.Equal(t, int32(1), g.Views.Load(), "and it hears so once")
+		})
+	}
+}
+
+func finished(_ *linktest.Gate, l *linktest.Link) error {
+	return l.Partition.Finish(context.Background())
 }
 
 func TestProducerLostWithinARecordIsThatError(t *testing.T) {

@@ -17,6 +17,9 @@ type Gate struct {
 	*gate.InputGate
 	// Closed counts the calls of GateControl.CloseGate.
 	Closed atomic.Int32
+	// Views counts the views of channels that were closed, and Whole those of them
+	// whose streams were whole.
+	Views, Whole atomic.Int32
 
 	t        TB
 	objects  *objects
@@ -77,7 +80,11 @@ func (g *Gate) view(l *Link, sub, channel int) *partition.SubpartitionView {
 	region, unmapRegion := l.objects.use(l.region, memseg.ReadOnly)
 	bell, unmapBell := l.objects.use(l.doorbell, memseg.ReadWrite)
 	releaseWords := g.objects.share(g.mapped)
-	view, err := partition.NewSubpartitionView(region, l.Layout, bell, sub, g.ChannelWords(channel), func() {
+	view, err := partition.NewSubpartitionView(region, l.Layout, bell, sub, g.ChannelWords(channel), func(whole bool) {
+		g.Views.Add(1)
+		if whole {
+			g.Whole.Add(1)
+		}
 		unmapRegion()
 		unmapBell()
 		releaseWords()

@@ -172,7 +172,7 @@ func (l *Link) Consumer(sub int) *Consumer {
 	g := NewGate(l.t, l.objects.memory, 1)
 	c := &Consumer{Words: g.Words(0), t: l.t, bell: g.bell}
 	c.SubpartitionView = g.view(l, sub, 0)
-	atEnd(l.t).close(c.Close)
+	atEnd(l.t).close(func() { c.Close(false) })
 	require.NoError(l.t, l.connect(g, 0, sub))
 	c.attached = g.bell.Rings()
 	return c

@@ -119,7 +119,7 @@ func TestConsumerSurvivesEverySpoiltWordOfTheProducer(t *testing.T) {
 				}
 				binary.LittleEndian.PutUint64(region.Bytes()[offset:], value)
 				outcomes[pollToTheEnd(t, view, link.Layout.QueueCapacity)]++
-				view.Close()
+				view.Close(false)
 			}
 		}
 	}
@@ -283,7 +283,7 @@ func TestProducerThatPublishesOverWhatIsNotReleasedEndsItsChannel(t *testing.T) 
 			require.NoError(t, err)
 			words := memseg.NewChannelWords(memseg.NewHeapRegion("gate", int(gate.RegionSize())), &gate, 0)
 			bell := memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1)))
-			view, err := partition.NewSubpartitionView(link.Region(), link.Layout, bell, 0, words, func() { unmapped++ })
+			view, err := partition.NewSubpartitionView(link.Region(), link.Layout, bell, 0, words, func(bool) { unmapped++ })
 			require.NoError(t, err)
 			q := link.Queue(0)
 			require.NoError(t, row.publish(q, 0))
@@ -309,7 +309,7 @@ func TestProducerThatPublishesOverWhatIsNotReleasedEndsItsChannel(t *testing.T) 
 			}
 			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			require.ErrorContains(t, err, "released")
-			view.Close()
+			view.Close(false)
 			for _, b := range kept {
 				require.NoError(t, b.Release())
 			}
@@ -335,14 +335,14 @@ func TestReleaseSurvivesAFaultOfTheProducersMemory(t *testing.T) {
 	words := memseg.NewChannelWords(memseg.NewHeapRegion("gate", int(gate.RegionSize())), &gate, 0)
 	bell := memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1)))
 	unmapped := 0
-	view, err := partition.NewSubpartitionView(region, s.Layout, bell, 0, words, func() { unmapped++ })
+	view, err := partition.NewSubpartitionView(region, s.Layout, bell, 0, words, func(bool) { unmapped++ })
 	require.NoError(t, err)
 	priority, buffer := hold(t, view), hold(t, view)
 	require.NoError(t, unix.Mprotect(region.Bytes(), unix.PROT_NONE))
 	require.NoError(t, buffer.Release())
 	require.NoError(t, priority.Release())
 	require.Equal(t, s.Layout.FirstOrdinal+1, words.Released.Load())
-	view.Close()
+	view.Close(false)
 	require.Equal(t, 1, unmapped)
 	require.NoError(t, region.Close())
 	require.NoError(t, memfd.Close())

@@ -159,7 +159,7 @@ func (r *randomRun) end() {
 	require.Zero(r.t, r.link.Pool.Used())
 	require.NoError(r.t, r.p.Close())
 	for _, c := range r.consumers {
-		c.Close()
+		c.Close(false)
 	}
 }
 
@@ -518,7 +518,7 @@ func (r *randomRun) detach(sub int) {
 		}
 	}
 	r.logf("detach %d", sub)
-	r.consumers[sub].Close()
+	r.consumers[sub].Close(false)
 	r.p.DetachConsumer(sub, r.IntN(2) == 0, "detached")
 	s.discarded = true
 	s.priorities, s.prioritiesRead = nil, 0

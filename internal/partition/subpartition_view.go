@@ -65,8 +65,9 @@ type SubpartitionView struct {
 	released uint64     // value of words.Released: all before it are
 	done     []bool     // ring: element is released by the user, not yet counted
 	closed   bool       // changes in Close only
+	whole    bool       // what Close was told
 	unmapped bool
-	onClosed func()
+	onClosed func(whole bool)
 
 	prioritiesHanded, prioritiesReleased uint64
 	prioritiesDone                       uint64 // bit per ordinal: released, not yet counted
@@ -91,9 +92,9 @@ type priorityRecycler struct{ view *SubpartitionView }
 // partition's, mapped for reading at least; doorbell is the partition's; words
 // are those of the gate's channel. It takes over the caller's reference of
 // region. closed is called once when the last buffer of a closed view is
-// released; it may be nil. The regions and the words may not.
+// released, with what Close was told; it may be nil. The regions and the words may not.
 func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbell *memseg.Region, subpartition int,
-	words memseg.ChannelWords, closed func(),
+	words memseg.ChannelWords, closed func(whole bool),
 ) (*SubpartitionView, error) {
 	if subpartition < 0 || subpartition >= l.Subpartitions {
 		return nil, fmt.Errorf("subpartition %d of %d: %w", subpartition, l.Subpartitions, shuffle.ErrInvalidArgument)
@@ -437,14 +438,18 @@ func (v *SubpartitionView) ResumeConsumption() (available bool, err error) {
 // element that was read to its end counts one, and each byte of data.
 func (v *SubpartitionView) Position() uint64 { return v.position }
 
-// Ended reports whether end-of-partition was read.
+// Ended reports whether end-of-partition was read. Whether what came before it is whole
+// is for the reader to say, when it closes the view.
 func (v *SubpartitionView) Ended() bool { return v.ended }
 
-// Close ends the view. The partition stays mapped until the last buffer that the
-// view handed out is released. A second Close does nothing.
-func (v *SubpartitionView) Close() {
+// Close ends the view and says whether its stream was whole: read to its end, with
+// nothing lost. The partition stays mapped until the last buffer that the view handed
+// out is released. A second Close does nothing.
+func (v *SubpartitionView) Close(whole bool) {
 	v.mu.Lock()
-	v.closed = true
+	if !v.closed {
+		v.closed, v.whole = true, whole
+	}
 	v.mu.Unlock()
 	if v.reading {
 		v.head.Close() // not counted as released: it is not finished
@@ -466,7 +471,7 @@ func (v *SubpartitionView) unlockAndUnmap() {
 	v.unmapped = last
 	v.mu.Unlock()
 	if last && v.onClosed != nil {
-		v.onClosed()
+		v.onClosed(v.whole)
 	}
 }
 

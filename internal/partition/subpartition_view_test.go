@@ -408,8 +408,8 @@ func TestClosedViewRefusesEverything(t *testing.T) {
 		s.event(alignedEvent)
 		s.write(64)
 		s.poll()
-		s.c.Close() // unmaps its memory
-		s.c.Close()
+		s.c.Close(false) // unmaps its memory
+		s.c.Close(false)
 		_, err := s.c.Poll(&memseg.Buffer{})
 		require.ErrorIs(t, err, shuffle.ErrClosed)
 		_, err = s.c.ResumeConsumption()
@@ -468,7 +468,7 @@ func TestBuffersOfAClosedViewStayReadable(t *testing.T) {
 					contents = append(contents, append([]byte(nil), b.Bytes()...))
 				}
 				withView := memseg.LiveMappings()
-				s.c.Close()
+				s.c.Close(false)
 				require.NoError(t, s.p.Close())
 				// The view keeps its partition, its doorbell and the gate's words.
 				producer := int64(4)
