@@ -28,7 +28,7 @@ type crew struct {
 	launcher Launcher
 	observer Observer         // nil for none
 	settings results.Settings // that the observer is told
-	daemon   *daemon          // that the members use, or nil
+	daemon   *service         // that the members use, or nil
 	cores    []int            // that members are pinned to in turn; nil for none
 	members  []*member
 	events   chan crewEvent

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/client"
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 )
 
 // daemonMemory is how much memory a daemon of our own may hand out.
@@ -24,8 +24,8 @@ const daemonMemory = 1 << 30
 // daemonPatience is how long a daemon may take to start, and to stop.
 const daemonPatience = 10 * time.Second
 
-// A daemon is a shuffled to run an exchange through.
-type daemon struct {
+// A service is a shuffled to run an exchange through.
+type service struct {
 	socket string
 	pid    int // 0 if it is not known
 	// what says where it runs, for display.
@@ -41,21 +41,21 @@ type daemonSize struct{ memory, control int64 }
 // findDaemon returns the daemon at socket, or starts one if that is empty: the
 // program shuffled from beside this one or from PATH, else a server within this
 // process.
-func findDaemon(ctx context.Context, socket string) (*daemon, error) {
+func findDaemon(ctx context.Context, socket string) (*service, error) {
 	return findDaemonOfSize(ctx, socket, daemonSize{memory: daemonMemory})
 }
 
 // findDaemonOfSize is findDaemon with a size for a daemon that it starts.
-func findDaemonOfSize(ctx context.Context, socket string, size daemonSize) (*daemon, error) {
+func findDaemonOfSize(ctx context.Context, socket string, size daemonSize) (*service, error) {
 	if socket != "" {
-		return &daemon{socket: socket, pid: listenerPID(socket), what: "the one at " + socket, stop: func() {}}, nil
+		return &service{socket: socket, pid: listenerPID(socket), what: "the one at " + socket, stop: func() {}}, nil
 	}
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return nil, fmt.Errorf("start daemon: %w: give the socket of a running one with -socket", err)
 	}
 	removeDir := func() { _ = os.RemoveAll(dir) }
-	d := &daemon{socket: filepath.Join(dir, "shuffled.sock")}
+	d := &service{socket: filepath.Join(dir, "shuffled.sock")}
 	program, err := daemonProgram()
 	if err == nil {
 		err = d.startProgram(ctx, program, size)
@@ -75,7 +75,7 @@ func findDaemonOfSize(ctx context.Context, socket string, size daemonSize) (*dae
 }
 
 // segmentSize asks the daemon how many bytes a segment has.
-func (d *daemon) segmentSize(ctx context.Context) (int, error) {
+func (d *service) segmentSize(ctx context.Context) (int, error) {
 	c, err := client.Dial(ctx, client.WithSocket(d.socket), client.WithName("bench"))
 	if err != nil {
 		return 0, err
@@ -111,7 +111,7 @@ func daemonProgram() (string, error) {
 	return exec.LookPath("shuffled")
 }
 
-func (d *daemon) startProgram(ctx context.Context, program string, size daemonSize) error {
+func (d *service) startProgram(ctx context.Context, program string, size daemonSize) error {
 	var log bytes.Buffer
 	command := exec.Command(program, "serve", "-socket", d.socket, "-memory", fmt.Sprint(size.memory),
 		"-max-control-memory", fmt.Sprint(size.control), "-metrics-address", "")
@@ -156,8 +156,8 @@ func lastLine(log string) string {
 	return lines[len(lines)-1]
 }
 
-func (d *daemon) startServer(size daemonSize) error {
-	server, err := ipc.NewServer(ipc.Config{Memory: size.memory, Limits: ipc.Limits{ControlMemory: size.control}})
+func (d *service) startServer(size daemonSize) error {
+	server, err := daemon.NewServer(daemon.Config{Memory: size.memory, Limits: daemon.Limits{ControlMemory: size.control}})
 	if err != nil {
 		return err
 	}

@@ -91,9 +91,9 @@ func processes(n int) string {
 }
 
 // daemon returns the daemon to measure; without Shm, one that is not there.
-func (f *Fanout) daemon(ctx context.Context) (*daemon, error) {
+func (f *Fanout) daemon(ctx context.Context) (*service, error) {
 	if !slices.Contains(f.Transports, Shm) {
-		return &daemon{stop: func() {}}, nil
+		return &service{stop: func() {}}, nil
 	}
 	most := slices.Max(f.Subpartitions)
 	size, err := sizeFor(f.Producers, most, most, f.Producers, true)
@@ -146,7 +146,7 @@ func (f *Fanout) settings(p fanoutRound) results.Settings {
 }
 
 // round runs one transport once.
-func (f *Fanout) round(ctx context.Context, round int, p fanoutRound, through *daemon) (results.Round, error) {
+func (f *Fanout) round(ctx context.Context, round int, p fanoutRound, through *service) (results.Round, error) {
 	crew := newCrew(f.Launcher)
 	crew.observer, crew.settings = f.Observer, f.settings(p)
 	e := Exchange{Name: newExchangeName(), Producers: f.Producers, Consumers: p.subpartitions}

@@ -54,7 +54,7 @@ func (l *Latency) Run(ctx context.Context) (_ *results.File, err error) {
 			return nil, fmt.Errorf("create folder of histograms: %w", err)
 		}
 	}
-	var through *daemon
+	var through *service
 	if slices.ContainsFunc(plan, func(p latencyPlan) bool { return p.transport == Shm }) {
 		d, err := findDaemon(ctx, l.Socket)
 		if err != nil {
@@ -89,7 +89,7 @@ func (l *Latency) warmUp() time.Duration { return l.Duration / 5 }
 
 // rounds does all rounds of a plan. The latencies of each one go into the series
 // beside it.
-func (l *Latency) rounds(ctx context.Context, plan []latencyPlan, series []latencySeries, through *daemon, file *results.File) error {
+func (l *Latency) rounds(ctx context.Context, plan []latencyPlan, series []latencySeries, through *service, file *results.File) error {
 	disturbed := 0
 	for round := range l.Rounds {
 		for i, p := range plan {
@@ -130,7 +130,7 @@ func describeLatencies(r results.Round) (text string) {
 }
 
 // round measures once.
-func (l *Latency) round(ctx context.Context, number int, p latencyPlan, through *daemon) (r latencyRound, err error) {
+func (l *Latency) round(ctx context.Context, number int, p latencyPlan, through *service) (r latencyRound, err error) {
 	crew := newCrew(l.Launcher)
 	crew.observer, crew.settings, crew.cores = l.Observer, p.settings(l.Pin), l.cores
 	defer crew.abandon()

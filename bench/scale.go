@@ -166,7 +166,7 @@ func (s *Scale) limits(m results.Machine, descriptors uint64) []scaleLimit {
 }
 
 // round measures one number of partitions.
-func (s *Scale) round(ctx context.Context, round, n int, through *daemon) (results.Round, error) {
+func (s *Scale) round(ctx context.Context, round, n int, through *service) (results.Round, error) {
 	crew := newCrew(s.Launcher)
 	line := newProgressLine(s.Progress)
 	defer line.end()
@@ -207,7 +207,7 @@ func (s *Scale) round(ctx context.Context, round, n int, through *daemon) (resul
 }
 
 // start starts the consumer, and the producer, which waits for it.
-func (s *Scale) start(c *crew, n int, through *daemon, fault Fault) error {
+func (s *Scale) start(c *crew, n int, through *service, fault Fault) error {
 	fromConsumer, toProducer, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("start workers: %w", err)

@@ -13,7 +13,7 @@ import (
 )
 
 // daemonWithin starts one within this process.
-func daemonWithin(t *testing.T) (*daemon, *client.Client) {
+func daemonWithin(t *testing.T) (*service, *client.Client) {
 	t.Helper()
 	t.Setenv("PATH", "")
 	t.Setenv("TMPDIR", t.TempDir())

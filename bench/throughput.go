@@ -47,7 +47,7 @@ func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 			return nil, err
 		}
 	}
-	var through *daemon
+	var through *service
 	segment := 0
 	if slices.Contains(t.Transports, Shm) {
 		d, err := findDaemon(ctx, t.Socket)
@@ -106,7 +106,7 @@ func (t *Throughput) pin() (err error) {
 
 // round runs one transport once. It also returns the processor time of the
 // workers' whole lives.
-func (t *Throughput) round(ctx context.Context, number int, p plannedRound, through *daemon) (results.Round, time.Duration, error) {
+func (t *Throughput) round(ctx context.Context, number int, p plannedRound, through *service) (results.Round, time.Duration, error) {
 	crew := newCrew(t.Launcher)
 	crew.observer, crew.settings, crew.cores = t.Observer, t.settings(p), t.cores
 	defer crew.abandon()

@@ -12,7 +12,6 @@ import (
 	"shuffled/bench/results"
 	"shuffled/client"
 	"shuffled/internal/units"
-	"shuffled/ipc"
 )
 
 // ErrDifferent is returned when a count through the shuffle is not the one made
@@ -183,7 +182,7 @@ func (j *WordCount) consumer(e Exchange, i int) *wordConsumer {
 	return c
 }
 
-func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, d *daemon, hands [][]InputFile, text int64) ([]result, results.Round, error) {
+func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, d *service, hands [][]InputFile, text int64) ([]result, results.Round, error) {
 	crew := newCrew(j.Launcher)
 	crew.observer, crew.settings, crew.daemon = j.Observer, j.settings(), d
 	defer crew.abandon()
@@ -220,7 +219,7 @@ func progressText(done progressReport, text int64) string {
 
 // shuffleEmbedded runs all workers as goroutines of this process.
 func (j *WordCount) shuffleEmbedded(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
-	c, err := client.Embedded(ipc.Config{Memory: daemonMemory}, client.WithName("bench"))
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: daemonMemory}, client.WithName("bench"))
 	if err != nil {
 		return nil, err
 	}

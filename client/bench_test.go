@@ -5,13 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 )
 
 // The whole life of a partition and a gate without data: what the control plane
 // costs.
 func BenchmarkPartitionLife(b *testing.B) {
-	d := startDaemon(b, ipc.Config{Memory: 256 << 20})
+	d := startDaemon(b, daemon.Config{Memory: 256 << 20})
 	producer, consumer := d.dial(b), d.dial(b)
 	for b.Loop() {
 		s := spec(4)

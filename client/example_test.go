@@ -6,7 +6,6 @@ import (
 	"log"
 
 	"shuffled/client"
-	"shuffled/ipc"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
@@ -15,7 +14,7 @@ import (
 // A producer and a consumer in one process, with a daemon of their own.
 func Example() {
 	ctx := context.Background()
-	c, err := client.Embedded(ipc.Config{Memory: 64 << 20})
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: 64 << 20})
 	if err != nil {
 		log.Fatal(err)
 	}

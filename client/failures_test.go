@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/ipc"
 	"shuffled/shuffle"
 )
 
@@ -303,7 +302,7 @@ func TestClientOfNothingIsRefused(t *testing.T) {
 		_, err := Dial(testContext(t), option)
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 		require.ErrorContains(t, err, name)
-		_, err = Embedded(ipc.Config{Memory: 1 << 20}, option)
+		_, err = Embedded(EmbeddedConfig{Memory: 1 << 20}, option)
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 		require.ErrorContains(t, err, name)
 	}

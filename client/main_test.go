@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"shuffled/internal/daemon"
 	"shuffled/internal/fdtest"
-	"shuffled/ipc"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -50,18 +50,18 @@ func checkLeaks(t testing.TB) {
 
 // A testDaemon is a server in this process that listens on a real socket.
 type testDaemon struct {
-	*ipc.Server
+	*daemon.Server
 	path string
 }
 
-func testConfig() ipc.Config {
-	return ipc.Config{Memory: 16 << 20, SegmentSize: 4096, FloatingTarget: 128 << 10, FirstOrdinal: firstOrdinal, Version: "test"}
+func testConfig() daemon.Config {
+	return daemon.Config{Memory: 16 << 20, SegmentSize: 4096, FloatingTarget: 128 << 10, FirstOrdinal: firstOrdinal, Version: "test"}
 }
 
-func startDaemon(t testing.TB, config ipc.Config) *testDaemon {
+func startDaemon(t testing.TB, config daemon.Config) *testDaemon {
 	t.Helper()
 	checkLeaks(t)
-	server, err := ipc.NewServer(config)
+	server, err := daemon.NewServer(config)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unixpacket", path)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -81,7 +81,7 @@ func TestWidePartitionsAndManySmallOnesFitTheDefaultLimits(t *testing.T) {
 		{"2,000 small partitions", 256 << 20, 32 << 10, 1, 2, 2000},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			d := startDaemon(t, ipc.Config{Memory: row.memory, SegmentSize: row.segmentSize, FirstOrdinal: firstOrdinal, Version: "test"})
+			d := startDaemon(t, daemon.Config{Memory: row.memory, SegmentSize: row.segmentSize, FirstOrdinal: firstOrdinal, Version: "test"})
 			producer, consumer := d.dial(t), d.dial(t)
 			var partitions []shuffle.ResultPartition
 			for range row.partitions {

@@ -136,8 +136,8 @@ func Pair() (a, b *Conn, err error) {
 	return a, b, nil
 }
 
-// check refuses a connection that was not made.
-func (c *Conn) check() error {
+// Check refuses a connection that was not made.
+func (c *Conn) Check() error {
 	if c == nil || c.socket == nil {
 		return fmt.Errorf("the Conn was not made, ipc.Dial returns one: %w", shuffle.ErrInvalidArgument)
 	}
@@ -147,7 +147,7 @@ func (c *Conn) check() error {
 // SetSendTimeout sets how long the following calls of Send wait for a peer that
 // does not read; 0 is for ever. For any number of goroutines.
 func (c *Conn) SetSendTimeout(timeout time.Duration) {
-	if c.check() == nil {
+	if c.Check() == nil {
 		c.sendTimeout.Store(int64(timeout))
 	}
 }
@@ -162,7 +162,7 @@ func (c *Conn) SetSendTimeout(timeout time.Duration) {
 // has ended gives one that wraps io.EOF; what it had sent before is still there
 // for Receive.
 func (c *Conn) Send(msg proto.Message, fds ...int) error {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	var deadline time.Time
@@ -171,7 +171,7 @@ func (c *Conn) Send(msg proto.Message, fds ...int) error {
 	}
 	err := c.send(msg, deadline, fds)
 	if err != nil {
-		return fmt.Errorf("send %s: %w", messageName(msg), err)
+		return fmt.Errorf("send %s: %w", MessageName(msg), err)
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (c *Conn) send(msg proto.Message, deadline time.Time, fds []int) error {
 
 // sendEncoded sends a packet of encodeMessage, with no deadline: Close ends it.
 func (c *Conn) sendEncoded(packet []byte, fds []int) error {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	if err := c.acquireSend(time.Time{}); err != nil {
@@ -274,7 +274,7 @@ func (c *Conn) writePacket(packet []byte, deadline time.Time, fds []int) error {
 // or one that is no message of this type, gives an error that wraps
 // shuffle.ErrProtocol. No descriptor stays open after an error.
 func (c *Conn) Receive(msg proto.Message) (FDs, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	if c.receiveErr != nil {
@@ -284,7 +284,7 @@ func (c *Conn) Receive(msg proto.Message) (FDs, error) {
 	if err != nil {
 		fds.Close()
 		if err != io.EOF {
-			err = fmt.Errorf("receive %s: %w", messageName(msg), err)
+			err = fmt.Errorf("receive %s: %w", MessageName(msg), err)
 		}
 		if !errors.Is(err, ErrDescriptorsLost) {
 			c.receiveErr = err
@@ -330,23 +330,48 @@ func (c *Conn) receive(msg proto.Message) (FDs, error) {
 // that come, and a packet with some gives an error that wraps
 // shuffle.ErrProtocol. To be called before the first Receive.
 func (c *Conn) RefuseDescriptors() {
-	if c.check() == nil {
+	if c.Check() == nil {
 		c.noDescriptors = true
 	}
 }
 
-// stopReceive ends the Receive that waits and those that come.
-func (c *Conn) stopReceive() { _ = c.socket.SetReadDeadline(time.Unix(1, 0)) }
+// StopReceive ends the Receive that waits and those that come.
+func (c *Conn) StopReceive() {
+	if c.Check() == nil {
+		_ = c.socket.SetReadDeadline(time.Unix(1, 0))
+	}
+}
 
-// isHungUp reports whether the peer has closed its end. What it has sent before may
-// still be received.
-func (c *Conn) isHungUp() (yes bool) {
+// PeerHasEnded reports whether nobody will receive any more. What the peer has sent
+// before may still be received.
+func (c *Conn) PeerHasEnded() (ended bool) {
+	if c.Check() != nil {
+		return true
+	}
 	_ = c.raw.Control(func(fd uintptr) {
 		poll := []unix.PollFd{{Fd: int32(fd)}}
 		n, err := unix.Poll(poll, 0)
-		yes = err == nil && n > 0 && poll[0].Revents&unix.POLLHUP != 0
+		ended = err == nil && n > 0 && poll[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 	})
-	return yes
+	return ended
+}
+
+// Unreceived returns how many bytes of memory the packets take that the peer has not
+// received; 0 after Close.
+func (c *Conn) Unreceived() (bytes int) {
+	if c.Check() != nil {
+		return 0
+	}
+	_ = c.raw.Control(func(fd uintptr) { bytes = unreceivedOf(int(fd)) })
+	return bytes
+}
+
+func unreceivedOf(socket int) int {
+	n, err := unix.IoctlGetInt(socket, unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // isReady reports whether a socket has one of the events, or an end. A signal, as the
@@ -360,9 +385,12 @@ func isReady(fd uintptr, events int16) bool {
 	}
 }
 
-// waitForPacket waits until there is something to receive, or the peer's end. Close and
-// stopReceive end it.
-func (c *Conn) waitForPacket() error {
+// WaitForPacket waits until there is something to receive, or the peer's end. Close and
+// StopReceive end it.
+func (c *Conn) WaitForPacket() error {
+	if err := c.Check(); err != nil {
+		return err
+	}
 	err := c.raw.Read(func(fd uintptr) bool {
 		return isReady(fd, unix.POLLIN)
 	})
@@ -375,7 +403,7 @@ func (c *Conn) waitForPacket() error {
 // waitForRoom waits until the socket takes a packet of any size but the largest.
 // Close ends it.
 func (c *Conn) waitForRoom() error {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	err := c.raw.Write(func(fd uintptr) bool {
@@ -391,7 +419,7 @@ func (c *Conn) waitForRoom() error {
 // what was sent. It unblocks Send and Receive. Calls after the first do nothing
 // and return nil.
 func (c *Conn) Close() error {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	if err := c.socket.Close(); err != nil && !errors.Is(err, net.ErrClosed) {

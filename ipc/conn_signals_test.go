@@ -21,7 +21,7 @@ func TestSignalIsNoPacket(t *testing.T) {
 		thread <- unix.Gettid()
 		for range 2_000 {
 			require.NoError(t, conn.socket.SetReadDeadline(time.Now().Add(10*time.Microsecond)))
-			if err := conn.waitForPacket(); err == nil {
+			if err := conn.WaitForPacket(); err == nil {
 				t.Error("nothing was sent")
 				return
 			}

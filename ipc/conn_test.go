@@ -78,7 +78,7 @@ func TestLongestAnswersFitAMessage(t *testing.T) {
 		PartitionId: make([]byte, 16), Attempt: large, Name: string(make([]byte, 1024)), Type: large, State: "CONSUMER_ATTACHED",
 		Subpartitions: large, PoolRequired: large, PoolMax: large, PoolSize: large, SegmentsHeld: large, BytesOut: largeID,
 		BuffersOut: largeID, BackPressuredNs: largeID, ProducerPid: large, ProducerUid: large, ProducerAttached: true,
-		Failure: string(make([]byte, maxErrorMessage)), CreatedUnixNano: -1,
+		Failure: string(make([]byte, MaxErrorMessage)), CreatedUnixNano: -1,
 	}
 	for range 1024 {
 		info.SubpartitionInfo = append(info.SubpartitionInfo, &controlpb.SubpartitionInfo{
@@ -94,7 +94,7 @@ func TestLongestAnswersFitAMessage(t *testing.T) {
 		{RequestId: largeID, Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: info}},
 		{RequestId: largeID, Body: &controlpb.ServerMessage_PoolResized{PoolResized: resized}},
 	} {
-		require.Less(t, proto.Size(msg), MaxMessageSize, messageName(msg))
+		require.Less(t, proto.Size(msg), MaxMessageSize, MessageName(msg))
 	}
 }
 

@@ -32,7 +32,7 @@ func (c Credentials) String() string {
 // hands it on. For any number of goroutines; after Close it returns an error
 // that wraps shuffle.ErrClosed.
 func (c *Conn) Peer() (Credentials, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return Credentials{}, err
 	}
 	raw, err := c.socket.SyscallConn()

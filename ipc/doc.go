@@ -12,7 +12,7 @@
 // Nothing a peer sends is trusted: sizes and counts are checked before memory
 // is allocated for them, descriptors that nobody expects are closed, and what
 // does not fit the protocol is an error that wraps shuffle.ErrProtocol. A peer
-// that does not read cannot block the daemon: each session sends through an
+// that does not read cannot block this process: it sends through an
 // [Outbox], which ends the session when it is full.
 //
 // Both sides agree on a protocol version ([Negotiate]) and on features

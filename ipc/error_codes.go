@@ -9,8 +9,8 @@ import (
 	"shuffled/shuffle"
 )
 
-// maxErrorMessage bounds the message of an error on the socket, in bytes.
-const maxErrorMessage = 4096
+// MaxErrorMessage bounds the message of an error on the socket, in bytes.
+const MaxErrorMessage = 4096
 
 // errorCodes gives each sentinel of package shuffle its number on the socket.
 // Rows are only ever appended: a number keeps its meaning for good, since peers
@@ -97,7 +97,7 @@ func EncodeError(err error) *controlpb.Error {
 	if err == nil {
 		return nil
 	}
-	encoded := &controlpb.Error{Message: foreigntext.Cut(err.Error(), maxErrorMessage)}
+	encoded := &controlpb.Error{Message: foreigntext.Cut(err.Error(), MaxErrorMessage)}
 	for _, row := range errorCodes {
 		if errors.Is(err, row.sentinel) {
 			encoded.Code = row.code

@@ -176,17 +176,17 @@ func TestLongErrorMessageIsCutBetweenRunes(t *testing.T) {
 	}{{"1 byte", "a"}, {"2 bytes", "é"}, {"3 bytes", "€"}, {"4 bytes", "𝄞"}} {
 		t.Run(test.name, func(t *testing.T) {
 			for shift := range 4 {
-				whole := strings.Repeat("x", shift) + strings.Repeat(test.rune, maxErrorMessage)
+				whole := strings.Repeat("x", shift) + strings.Repeat(test.rune, MaxErrorMessage)
 				got := EncodeError(fmt.Errorf("%s: %w", whole, shuffle.ErrFenced))
 				require.Equal(t, uint32(7), got.GetCode(), "the code is that of the whole error")
 				require.True(t, utf8.ValidString(got.GetMessage()))
-				require.LessOrEqual(t, len(got.GetMessage()), maxErrorMessage)
-				require.Greater(t, len(got.GetMessage()), maxErrorMessage-len(test.rune)-len("…"))
+				require.LessOrEqual(t, len(got.GetMessage()), MaxErrorMessage)
+				require.Greater(t, len(got.GetMessage()), MaxErrorMessage-len(test.rune)-len("…"))
 				require.True(t, strings.HasPrefix(whole, strings.TrimSuffix(got.GetMessage(), "…")))
 			}
 		})
 	}
-	exact := strings.Repeat("a", maxErrorMessage)
+	exact := strings.Repeat("a", MaxErrorMessage)
 	require.Equal(t, exact, EncodeError(errors.New(exact)).GetMessage())
 }
 

@@ -65,7 +65,7 @@ func FuzzReceive(f *testing.F) {
 			case err == nil:
 				requireSurvives(t, msg)
 			case !errors.Is(err, shuffle.ErrProtocol):
-				t.Fatalf("%s: %v", messageName(msg), err)
+				t.Fatalf("%s: %v", MessageName(msg), err)
 			}
 		}
 	})

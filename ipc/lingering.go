@@ -6,17 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lingering is a socket that is closed but for what its peer has not received.
+// A Lingering is a socket that is closed but for what its peer has not received.
 // The kernel keeps that, and counts it as the daemon's, until the peer has closed
 // its end or has read on.
-type lingering struct{ socket int }
+type Lingering struct{ socket int }
 
-var nothingLingers = lingering{socket: -1}
+// NothingLingers is what is left of a connection that was not used.
+var NothingLingers = Lingering{socket: -1}
 
-// linger returns what is left of the connection when it is closed, which is to
+// Linger returns what is left of the connection when it is closed, which is to
 // follow, possibly after a last message.
-func (c *Conn) linger() lingering {
-	l := nothingLingers
+func (c *Conn) Linger() Lingering {
+	l := NothingLingers
+	if c.Check() != nil {
+		return l
+	}
 	_ = c.raw.Control(func(fd uintptr) {
 		if socket, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			l.socket = socket
@@ -25,9 +29,9 @@ func (c *Conn) linger() lingering {
 	return l
 }
 
-// wait waits until the peer has closed or received everything, or until stop is
+// Wait waits until the peer has closed or received everything, or until stop is
 // closed. The Conn is closed.
-func (l lingering) wait(stop <-chan struct{}) {
+func (l Lingering) Wait(stop <-chan struct{}) {
 	if l.socket < 0 {
 		return
 	}
@@ -35,7 +39,7 @@ func (l lingering) wait(stop <-chan struct{}) {
 	_ = unix.Shutdown(l.socket, unix.SHUT_RDWR) // the peer sees the end
 	const shortest, longest = time.Millisecond, 500 * time.Millisecond
 	for pause := shortest; unreceivedOf(l.socket) > 0; pause = min(2*pause, longest) {
-		if !sleep(pause, stop) {
+		if !Sleep(pause, stop) {
 			return
 		}
 	}

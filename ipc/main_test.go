@@ -2,11 +2,15 @@ package ipc
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
+
+// testPatience bounds what a test waits for; none depends on its length.
+const testPatience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)

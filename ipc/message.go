@@ -23,9 +23,9 @@ func encodeMessage(buf []byte, msg proto.Message) ([]byte, error) {
 	return packet, nil
 }
 
-// messageName names a message for an error: its type and, of an envelope, what
+// MessageName names a message for an error: its type and, of an envelope, what
 // is in it, as in "ClientMessage.create_partition".
-func messageName(msg proto.Message) string {
+func MessageName(msg proto.Message) string {
 	if msg == nil {
 		return "message"
 	}

@@ -32,10 +32,10 @@ type Outbox struct {
 	conn   *Conn
 	send   func(packet []byte, fds []int) error // conn.sendEncoded but in tests
 	limit  int
-	flight *flight       // bounds what is under way; nil for no bound
-	delays *sendDelays   // counts sends that the kernel puts off; may be nil
-	ended  chan struct{} // closed when err is set
-	done   chan struct{} // closed when the sending goroutine has ended
+	flight Flight          // may be nil
+	putOff func(err error) // may be nil
+	ended  chan struct{}   // closed when err is set
+	done   chan struct{}   // closed when the sending goroutine has ended
 
 	mu       sync.Mutex
 	started  bool      // the sending goroutine, or there will be none
@@ -63,7 +63,7 @@ type parcel struct {
 	build  func() (proto.Message, FDs, error)
 	// most is what the message that build makes may take at most: room for it is
 	// there before it is built.
-	most load
+	most Load
 	// unique says that an object is made for the peer and not sent: no other is to be
 	// made before.
 	unique bool
@@ -73,11 +73,26 @@ type parcel struct {
 // and 4 MiB. The Conn is closed by it; until then anyone may receive from it.
 // The caller must call Close or Shutdown.
 func NewOutbox(conn *Conn, limit int) *Outbox {
-	return newOutbox(conn, limit, nil, nil)
+	return NewBoundedOutbox(conn, limit, nil, nil)
 }
 
-func newOutbox(conn *Conn, limit int, flight *flight, delays *sendDelays) *Outbox {
-	o := &Outbox{conn: conn, send: conn.sendEncoded, limit: max(limit, 1), flight: flight, delays: delays, ended: make(chan struct{}), done: make(chan struct{})}
+// A Flight bounds what is under way to a peer. Its methods may be called from any number
+// of goroutines.
+type Flight interface {
+	// Take waits for room for more, and reports false if ended was closed before.
+	Take(more Load, ended <-chan struct{}) bool
+	// GiveBack takes off what was not sent after all.
+	GiveBack(less Load)
+}
+
+// NewBoundedOutbox is NewOutbox with a bound on what is under way, asked before a message
+// is made, and with a function that hears of each attempt that the kernel puts off. Either
+// may be nil.
+func NewBoundedOutbox(conn *Conn, limit int, flight Flight, putOff func(err error)) *Outbox {
+	o := &Outbox{
+		conn: conn, send: conn.sendEncoded, limit: max(limit, 1), flight: flight, putOff: putOff,
+		ended: make(chan struct{}), done: make(chan struct{}),
+	}
 	o.changed.L = &o.mu
 	return o
 }
@@ -95,8 +110,11 @@ func (o *Outbox) start(send bool) {
 	o.started = true
 }
 
-// isUnused reports whether nothing was ever posted.
-func (o *Outbox) isUnused() bool {
+// Ended is closed when the Outbox has ended: Err has the reason.
+func (o *Outbox) Ended() <-chan struct{} { return o.ended }
+
+// IsUnused reports whether nothing was ever posted.
+func (o *Outbox) IsUnused() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.started
@@ -111,7 +129,7 @@ func (o *Outbox) isUnused() bool {
 // with an error that wraps shuffle.ErrQuotaExceeded. After the end Post returns
 // the reason, and after Close or Shutdown shuffle.ErrClosed.
 func (o *Outbox) Post(msg proto.Message, fds ...int) error {
-	name := messageName(msg)
+	name := MessageName(msg)
 	err := checkFDCount(len(fds))
 	var packet []byte
 	if err == nil {
@@ -131,17 +149,12 @@ func (o *Outbox) Post(msg proto.Message, fds ...int) error {
 // message sends nothing; an error, or a message that Send would refuse, ends the
 // Outbox with it. Errors are those of Post otherwise.
 func (o *Outbox) PostFunc(build func() (proto.Message, FDs, error)) error {
-	return o.postFunc(build, load{bytes: smallMessage, descriptors: messageDescriptors}, false)
+	return o.PostMost(build, Load{Bytes: SmallMessage, Descriptors: MessageDescriptors}, false)
 }
 
-// What a message that is built takes at most, by default.
-const (
-	smallMessage       = 16 << 10
-	messageDescriptors = 2
-)
-
-// postFunc is PostFunc for messages of another size.
-func (o *Outbox) postFunc(build func() (proto.Message, FDs, error), most load, unique bool) error {
+// PostMost is PostFunc for a message that takes at most so much; unique says that an object
+// is made for it, and that no other is to be made before this one is sent.
+func (o *Outbox) PostMost(build func() (proto.Message, FDs, error), most Load, unique bool) error {
 	return o.post(parcel{name: "message", build: build, most: most, unique: unique})
 }
 
@@ -151,10 +164,10 @@ const (
 	quietBytes    = 4 << 10
 )
 
-// waitForQuiet waits until not more than a little is unsent, or until the Outbox
+// WaitForQuiet waits until not more than a little is unsent, or until the Outbox
 // has ended. A session that does so before it takes the next request lets a
 // client that asks and does not read hold up itself.
-func (o *Outbox) waitForQuiet() {
+func (o *Outbox) WaitForQuiet() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.err == nil && !o.hurried && (len(o.queue) > quietMessages || o.bytes > quietBytes || o.unique > 0) {
@@ -162,16 +175,16 @@ func (o *Outbox) waitForQuiet() {
 	}
 }
 
-// hurry ends waitForQuiet for good.
-func (o *Outbox) hurry() {
+// Hurry ends WaitForQuiet for good.
+func (o *Outbox) Hurry() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.hurried = true
 	o.changed.Broadcast()
 }
 
-// queued returns how many messages wait, and the bytes of those that are made.
-func (o *Outbox) queued() (messages, bytes int) {
+// Queued returns how many messages wait, and the bytes of those that are made.
+func (o *Outbox) Queued() (messages, bytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.queue), o.bytes
@@ -291,26 +304,27 @@ func (o *Outbox) next() (parcel, bool) {
 func (o *Outbox) deliverSafely(p parcel) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &panicError{r, debug.Stack()}
+			err = &MessagePanic{r, debug.Stack()}
 		}
 	}()
 	return o.deliver(p)
 }
 
-// A panicError is a panic of a function that was to make a message.
-type panicError struct {
-	value any
-	stack []byte
+// A MessagePanic is a panic of a function that was to make a message. The peer is not
+// told of the value.
+type MessagePanic struct {
+	Value any
+	Stack []byte
 }
 
-func (e *panicError) Error() string { return "the daemon failed to make a message" }
+func (e *MessagePanic) Error() string { return "a message could not be made" }
 
 // deliver sends one parcel and closes its descriptors. What a message costs is
 // booked before it is made.
 func (o *Outbox) deliver(p parcel) error {
 	booked := p.most
 	if p.build == nil {
-		booked = load{int64(len(p.packet)) + packetCost, int64(len(p.fds))}
+		booked = Load{int64(len(p.packet)) + PacketCost, int64(len(p.fds))}
 	}
 	if !o.book(booked) {
 		p.fds.Close()
@@ -329,14 +343,14 @@ func (o *Outbox) deliver(p parcel) error {
 			o.unbook(booked)
 			return nil
 		}
-		p.name, p.fds = messageName(msg), fds
+		p.name, p.fds = MessageName(msg), fds
 		if err = checkFDCount(len(fds)); err == nil {
 			p.packet, err = encodeMessage(nil, msg)
 		}
 		if err != nil {
 			return fmt.Errorf("send %s: %w", p.name, err)
 		}
-		o.unbook(load{booked.bytes - int64(len(p.packet)) - packetCost, booked.descriptors - int64(len(fds))})
+		o.unbook(Load{booked.Bytes - int64(len(p.packet)) - PacketCost, booked.Descriptors - int64(len(fds))})
 	}
 	defer p.fds.Close()
 	if err := o.sendPatiently(p); err != nil {
@@ -345,11 +359,11 @@ func (o *Outbox) deliver(p parcel) error {
 	return nil
 }
 
-func (o *Outbox) book(more load) bool { return o.flight == nil || o.flight.take(more, o.ended) }
+func (o *Outbox) book(more Load) bool { return o.flight == nil || o.flight.Take(more, o.ended) }
 
-func (o *Outbox) unbook(less load) {
+func (o *Outbox) unbook(less Load) {
 	if o.flight != nil {
-		o.flight.giveBack(load{max(less.bytes, 0), max(less.descriptors, 0)})
+		o.flight.GiveBack(Load{max(less.Bytes, 0), max(less.Descriptors, 0)})
 	}
 }
 

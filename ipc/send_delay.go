@@ -3,7 +3,6 @@ package ipc
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,26 +27,9 @@ func isShortage(err error) bool {
 	return false
 }
 
-// sendDelays counts attempts that the kernel put off.
-type sendDelays struct {
-	count atomic.Uint64
-	// report is called with each; it may be nil.
-	report func(err error)
-}
-
-func (d *sendDelays) add(err error) {
-	if d == nil {
-		return
-	}
-	d.count.Add(1)
-	if d.report != nil {
-		d.report(err)
-	}
-}
-
-// retryShortage repeats f while it fails for want of something that comes back,
-// for a time, or until ended is closed.
-func retryShortage(d *sendDelays, ended <-chan struct{}, attempts int, f func() error) error {
+// RetryShortage repeats f while it fails for want of something that comes back, at most
+// so often, or until ended is closed. putOff, if set, is called with each such error.
+func RetryShortage(putOff func(err error), ended <-chan struct{}, attempts int, f func() error) error {
 	pause := firstSendPause
 	for attempt := 1; ; attempt++ {
 		err := f()
@@ -57,16 +39,18 @@ func retryShortage(d *sendDelays, ended <-chan struct{}, attempts int, f func() 
 			}
 			return err
 		}
-		d.add(err)
-		if !sleep(pause, ended) {
+		if putOff != nil {
+			putOff(err)
+		}
+		if !Sleep(pause, ended) {
 			return err
 		}
 		pause = min(2*pause, longSendPause)
 	}
 }
 
-// sleep returns true after a pause, false when ended is closed before.
-func sleep(pause time.Duration, ended <-chan struct{}) bool {
+// Sleep returns true after a pause, false when ended is closed before.
+func Sleep(pause time.Duration, ended <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -79,5 +63,5 @@ func sleep(pause time.Duration, ended <-chan struct{}) bool {
 
 // sendPatiently sends the packet of a parcel.
 func (o *Outbox) sendPatiently(p parcel) error {
-	return retryShortage(o.delays, o.ended, sendAttempts, func() error { return o.send(p.packet, p.fds) })
+	return RetryShortage(o.putOff, o.ended, sendAttempts, func() error { return o.send(p.packet, p.fds) })
 }

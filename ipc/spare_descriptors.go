@@ -17,7 +17,7 @@ type spareDescriptors struct {
 // fails and leaves them alone. To be called before the first Receive; the spare
 // ones are closed when Receive returns a final error.
 func (c *Conn) KeepSpareDescriptors() {
-	if c.check() != nil {
+	if c.Check() != nil {
 		return
 	}
 	c.spare.keep = true

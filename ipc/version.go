@@ -53,11 +53,11 @@ func Negotiate(clientMin, clientMax, serverMin, serverMax uint32) (uint32, error
 		return min(clientMax, serverMax), nil
 	}
 	return 0, fmt.Errorf("%w: the client speaks %s, the daemon %s: upgrade the %s", shuffle.ErrVersionMismatch,
-		versionRange(clientMin, clientMax), versionRange(serverMin, serverMax), older)
+		VersionRange(clientMin, clientMax), VersionRange(serverMin, serverMax), older)
 }
 
-// versionRange words an inclusive range of versions.
-func versionRange(lowest, highest uint32) string {
+// VersionRange words an inclusive range of versions.
+func VersionRange(lowest, highest uint32) string {
 	if lowest == highest {
 		return fmt.Sprintf("version %d", lowest)
 	}

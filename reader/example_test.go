@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"shuffled/client"
-	"shuffled/ipc"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"
@@ -42,7 +41,7 @@ func write(ctx context.Context, c *client.Client, id shuffle.PartitionID, record
 // A gate merges what two producers have written.
 func Example() {
 	ctx := context.Background()
-	c, err := client.Embedded(ipc.Config{Memory: 16 << 20})
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: 16 << 20})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -76,7 +75,7 @@ func Example() {
 // The layer below records: buffers, which may be kept, and events.
 func Example_buffers() {
 	ctx := context.Background()
-	c, err := client.Embedded(ipc.Config{Memory: 16 << 20})
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: 16 << 20})
 	if err != nil {
 		log.Fatal(err)
 	}

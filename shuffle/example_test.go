@@ -8,7 +8,6 @@ import (
 	"log"
 
 	"shuffled/client"
-	"shuffled/ipc"
 	"shuffled/shuffle"
 )
 
@@ -16,7 +15,7 @@ import (
 // event.
 func Example() {
 	ctx := context.Background()
-	c, err := client.Embedded(ipc.Config{Memory: 16 << 20})
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: 16 << 20})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"log"
 
 	"shuffled/client"
-	"shuffled/ipc"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
@@ -39,7 +38,7 @@ func (OrderCodec) Decode(src []byte) (Order, error) {
 // Orders of one customer go to one consumer.
 func Example() {
 	ctx := context.Background()
-	c, err := client.Embedded(ipc.Config{Memory: 16 << 20})
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: 16 << 20})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"shuffled/bench"
 	"shuffled/bench/results"
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 )
 
 func TestThroughputMeasuresEveryTransportAndWritesTheReport(t *testing.T) {
@@ -197,7 +197,7 @@ func TestThroughputKeepsTheRoundsBeforeTheDaemonWentAway(t *testing.T) {
 // serveDaemon serves at a socket until stop, at the latest until the test ends.
 func serveDaemon(t *testing.T, socket string) (stop func()) {
 	t.Helper()
-	server, err := ipc.NewServer(ipc.Config{Memory: 64 << 20})
+	server, err := daemon.NewServer(daemon.Config{Memory: 64 << 20})
 	require.NoError(t, err)
 	listener, err := net.Listen("unixpacket", socket)
 	require.NoError(t, err)

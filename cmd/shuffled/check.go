@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 )
 
 // runCheck is the command check.
@@ -24,7 +24,7 @@ func runCheck(p process) error {
 	if limitErr == nil {
 		limitErr = raiseFileSizeLimit()
 	}
-	steps, err := ipc.CheckHost(o.config())
+	steps, err := daemon.CheckHost(o.config())
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 )
 
 // raiseDescriptorLimit raises the soft limit of open files to the hard one and
@@ -36,7 +36,7 @@ func raiseLimit(resource int, name string) (uint64, error) {
 
 // reservedDescriptors are kept for what is no client's: HTTP connections, files of
 // the daemon, descriptors on their way to a client, and clients that are refused.
-const reservedDescriptors = maxAdminConnections + ipc.RefusalDescriptors + 64
+const reservedDescriptors = maxAdminConnections + daemon.RefusalDescriptors + 64
 
 // clientDescriptors returns how many of all descriptors clients may take.
 func clientDescriptors(all uint64) int {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 	"shuffled/shuffle"
 )
 
@@ -65,7 +65,7 @@ func oneIf(b bool) float64 {
 func (m *metrics) attached(latency time.Duration) { m.attach.Observe(latency.Seconds()) }
 
 // watch adds what a server counts. Each scrape looks at it once.
-func (m *metrics) watch(server interface{ Snapshot() ipc.Snapshot }) {
+func (m *metrics) watch(server interface{ Snapshot() daemon.Snapshot }) {
 	m.registry.MustRegister(snapshotCollector{server.Snapshot})
 }
 
@@ -85,7 +85,7 @@ func (m *metrics) watchAdmin(connections *adminConnections) {
 
 // A snapshotCollector makes metrics of a server's snapshot at each scrape.
 type snapshotCollector struct {
-	snapshot func() ipc.Snapshot
+	snapshot func() daemon.Snapshot
 }
 
 var (
@@ -206,10 +206,10 @@ func (c snapshotCollector) Collect(out chan<- prometheus.Metric) {
 	counter(descCommit, float64(s.Totals.CommitFailures))
 	counter(descTaken, float64(s.Totals.UngrantedBytes))
 	counter(descHeldBack, s.Totals.HeldBack.Seconds())
-	for _, limit := range ipc.LimitNames() {
+	for _, limit := range daemon.LimitNames() {
 		counter(descAtLimit, float64(s.LimitRejects[limit]), limit)
 	}
-	for _, reason := range ipc.RejectReasons() {
+	for _, reason := range daemon.RejectReasons() {
 		n := float64(s.Rejects[reason])
 		switch {
 		case reason == protocolReason:

@@ -3,11 +3,11 @@ package main
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 )
 
 // collectLimits shows each limit by the name of its flag.
-func collectLimits(gauge func(d *prometheus.Desc, v float64, labels ...string), s *ipc.Snapshot) {
+func collectLimits(gauge func(d *prometheus.Desc, v float64, labels ...string), s *daemon.Snapshot) {
 	for name, value := range map[string]float64{
 		"memory":                  float64(s.Pool.Total) * float64(s.SegmentSize),
 		"max-connections":         float64(s.Limits.Connections),

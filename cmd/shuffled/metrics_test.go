@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
+	"shuffled/internal/daemon"
 	"shuffled/internal/daemontest"
-	"shuffled/ipc"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
@@ -352,7 +352,7 @@ func TestForeignUserIsRefusedUnlessAllowed(t *testing.T) {
 
 func TestMetricsFollowTheConventions(t *testing.T) {
 	m := newMetrics(probeDegradations(newServeOptions(), math.MaxInt), memoryBudget{}, func() uint64 { return 0 })
-	server, err := ipc.NewServer(ipc.Config{Memory: 1 << 20})
+	server, err := daemon.NewServer(daemon.Config{Memory: 1 << 20})
 	require.NoError(t, err)
 	defer server.Close()
 	m.watch(server)
@@ -375,11 +375,11 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			require.Contains(t, ipc.LimitNames(), m.GetLabel()[0].GetValue(), "limits are called the same in both metrics")
+			require.Contains(t, daemon.LimitNames(), m.GetLabel()[0].GetValue(), "limits are called the same in both metrics")
 		}
 	}
 	for reason := range maps.Keys(inputReasons) {
-		require.True(t, slices.Contains(ipc.RejectReasons(), reason), reason)
+		require.True(t, slices.Contains(daemon.RejectReasons(), reason), reason)
 	}
-	require.Contains(t, ipc.RejectReasons(), protocolReason)
+	require.Contains(t, daemon.RejectReasons(), protocolReason)
 }

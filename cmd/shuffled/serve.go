@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"shuffled/ipc"
+	"shuffled/internal/daemon"
 	"shuffled/shuffle"
 )
 
@@ -47,15 +47,15 @@ func runServe(p process) error {
 	return serve(o, signals, p.stderr)
 }
 
-// A daemon is what serve starts and stops.
-type daemon struct {
+// A service is what serve starts and stops.
+type service struct {
 	options *serveOptions
 	stderr  *logQueue
 	log     *slog.Logger
 	ready   *readiness
 	socket  *socketFile
 	admin   *adminServer // nil without -metrics-address
-	server  *ipc.Server
+	server  *daemon.Server
 }
 
 // serve runs the daemon until a signal stops it.
@@ -65,7 +65,7 @@ func serve(o *serveOptions, signals <-chan os.Signal, stderr *logQueue) error {
 		return err
 	}
 	limitGoMemory(limits.HeapMemory)
-	d := &daemon{options: o, stderr: stderr, log: newLogger(stderr, o.logFormat, o.logLevel), ready: newReadiness()}
+	d := &service{options: o, stderr: stderr, log: newLogger(stderr, o.logFormat, o.logLevel), ready: newReadiness()}
 	err := d.start()
 	if err == nil {
 		err = d.run(signals)
@@ -74,7 +74,7 @@ func serve(o *serveOptions, signals <-chan os.Signal, stderr *logQueue) error {
 }
 
 // start opens everything, the socket last: who can connect is served.
-func (d *daemon) start() error {
+func (d *service) start() error {
 	o := d.options
 	descriptors, err := raiseDescriptorLimit()
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *daemon) start() error {
 	config.Limits.Descriptors = clientDescriptors(descriptors)
 	// It checks the host first. What is only less than it could be is known better
 	// afterwards.
-	if d.server, err = ipc.NewServer(config); err != nil {
+	if d.server, err = daemon.NewServer(config); err != nil {
 		return err
 	}
 	degradations := probeDegradations(o, descriptors)
@@ -130,7 +130,7 @@ func (o *serveOptions) socketGID() (int, error) {
 }
 
 // run serves until a signal, and drains.
-func (d *daemon) run(signals <-chan os.Signal) error {
+func (d *service) run(signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
 	var running sync.WaitGroup
@@ -163,7 +163,7 @@ func (d *daemon) run(signals <-chan os.Signal) error {
 // drain waits for partitions to end, for a time or until SIGTERM or SIGINT comes
 // again. It returns a droppedError if some did not. A terminal that closes may send
 // SIGHUP more than once, so that hurries nothing.
-func (d *daemon) drain(first os.Signal, signals <-chan os.Signal) error {
+func (d *service) drain(first os.Signal, signals <-chan os.Signal) error {
 	held := len(d.server.Snapshot().Partitions)
 	d.log.Info("draining", "signal", first.String(), "partitions", held, "timeout", shortDuration(d.options.drainTimeout))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.options.drainTimeout,
@@ -227,7 +227,7 @@ func (e *droppedError) Unwrap() error { return e.cause }
 
 // stop closes what was started. The socket goes before the server, so that no
 // new client meets one that is ending.
-func (d *daemon) stop() error {
+func (d *service) stop() error {
 	var errs []error
 	if d.socket != nil {
 		errs = append(errs, d.socket.close())

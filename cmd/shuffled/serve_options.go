@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"shuffled/internal/daemon"
 	"shuffled/internal/units"
 	"shuffled/ipc"
 	"shuffled/pool"
@@ -59,7 +60,7 @@ func newServeOptions() *serveOptions {
 	budget := readMemoryBudget("/")
 	return &serveOptions{
 		socket: defaultSocket, memory: budget.defaultMemory(), segmentSize: pool.DefaultSegmentSize,
-		isolation: "default", hugePages: "auto", retention: 10 * time.Minute, admissionTimeout: ipc.DefaultAdmissionTimeout,
+		isolation: "default", hugePages: "auto", retention: 10 * time.Minute, admissionTimeout: daemon.DefaultAdmissionTimeout,
 		metricsAddress: defaultMetricsAddress, logFormat: "text", logLevel: "info", drainTimeout: 30 * time.Second,
 		limits: limitOptions{maxConnections: 10_000, maxPartitions: 100_000, maxGates: 100_000, maxInputsPerGate: 1 << 16},
 		budget: budget,
@@ -147,11 +148,11 @@ func (o *serveOptions) settings() settings {
 }
 
 // config returns what the server is told.
-func (o *serveOptions) config() ipc.Config {
-	c := ipc.Config{
+func (o *serveOptions) config() daemon.Config {
+	c := daemon.Config{
 		Memory: o.memory, SegmentSize: int(o.segmentSize), FloatingTarget: int(o.floatingTarget),
 		AllowedUIDs: o.allowedUIDs, AllowedGIDs: o.allowedGIDs, Retention: o.retention, AdmissionTimeout: o.admissionTimeout, Version: programVersion(),
-		Limits: ipc.Limits{
+		Limits: daemon.Limits{
 			Connections: o.limits.maxConnections, Partitions: o.limits.maxPartitions, Gates: o.limits.maxGates,
 			InputsPerGate: o.limits.maxInputsPerGate, ControlMemory: o.limits.maxControlMemory, HeapMemory: o.limits.maxHeapMemory,
 			ConnectionsPerUID: o.limits.maxConnectionsPerUID, PartitionsPerUID: o.limits.maxPartitionsPerUID,
@@ -163,10 +164,10 @@ func (o *serveOptions) config() ipc.Config {
 	}
 	c.Instance = instanceName(o.socket)
 	if o.isolation == "strict" {
-		c.Isolation = ipc.StrictIsolation
+		c.Isolation = daemon.StrictIsolation
 	}
 	if o.hugePages == "never" {
-		c.HugePages = ipc.NeverHugePages
+		c.HugePages = daemon.NeverHugePages
 	}
 	if c.Limits.ControlMemory == 0 {
 		c.Limits.ControlMemory = o.budget.controlMemory(o.memory)

@@ -66,7 +66,7 @@ func (s *socketFile) restore() (*net.UnixListener, error) {
 
 // watchSocket looks after the socket until ctx ends, and has serve accept clients
 // from each new one. While clients cannot find the daemon it is not ready.
-func (d *daemon) watchSocket(ctx context.Context, serve func(net.Listener)) {
+func (d *service) watchSocket(ctx context.Context, serve func(net.Listener)) {
 	ticker := time.NewTicker(socketWatchPeriod)
 	defer ticker.Stop()
 	said := "" // of why there is no socket

@@ -10,7 +10,7 @@ import (
 
 // logStart says what the daemon is, whom it serves and what it can take: what one
 // wants to know when something is not as expected.
-func (d *daemon) logStart(descriptors uint64, degradations []degradation) {
+func (d *service) logStart(descriptors uint64, degradations []degradation) {
 	o := d.options
 	limits := o.config().Limits
 	attrs := []any{
@@ -65,7 +65,7 @@ func (o *serveOptions) maxPartitionsGiven() bool {
 	return o.limits.maxPartitions != newServeOptions().limits.maxPartitions
 }
 
-func (d *daemon) limitText() string {
+func (d *service) limitText() string {
 	if d.options.budget.limit == 0 {
 		return "none"
 	}

@@ -121,10 +121,11 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		"reader":                   {"shuffle", "internal/gate"},
 		"internal/partition":       {"memseg", "pool", "shuffle", "internal/probe", "internal/cpucache", "internal/standstill", "internal/foreigntext"},
 		"internal/gate":            {"memseg", "shuffle", "internal/partition", "internal/cpucache", "internal/standstill"},
-		"ipc":                      {"memseg", "pool", "shuffle", "ipc/controlpb", "internal/daemon/registry", "internal/throttle", "internal/foreigntext"},
+		"ipc":                      {"shuffle", "memseg", "pool", "ipc/controlpb", "internal/foreigntext"},
+		"internal/daemon":          {"memseg", "pool", "shuffle", "ipc", "ipc/controlpb", "internal/daemon/registry", "internal/throttle", "internal/foreigntext"},
 		"ipc/controlpb":            {},
 		"internal/daemon/registry": {"shuffle", "internal/foreigntext"},
-		"client":                   {"memseg", "pool", "shuffle", "internal/partition", "internal/gate", "ipc", "ipc/controlpb", "internal/foreigntext"},
+		"client":                   {"memseg", "pool", "shuffle", "internal/partition", "internal/gate", "internal/daemon", "ipc", "ipc/controlpb", "internal/foreigntext"},
 		"internal/sentinel":        {},
 		"internal/ctxerr":          {},
 		"internal/absent":          {},
@@ -159,7 +160,7 @@ func TestBlockingCallsTakeAContext(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range sources(t) {
 		switch f.folder() {
-		case "memseg", "internal/partition", "internal/gate", "writer", "reader", "ipc", "client":
+		case "memseg", "internal/partition", "internal/gate", "writer", "reader", "ipc", "internal/daemon", "client":
 		default:
 			continue
 		}
