@@ -1,9 +1,9 @@
 // Package reader is the consumer's side of a shuffle.
 //
-// An [InputGate] reads the subpartitions of many partitions, its channels, as one
-// stream of buffers and events ([InputGate.Next]), one buffer a turn from each
-// channel that has some. [Records] reads the records in them: in place, wherever
-// a record lies in one buffer. A [GateSpec] says what to read; package client
+// A [shuffle.InputGate] reads the subpartitions of many partitions, its channels, as
+// one stream of buffers and events ([shuffle.InputGate.Next]), one buffer a turn from
+// each channel that has some. [Records] reads the records in them: in place, wherever
+// a record lies in one buffer. A [shuffle.GateSpec] says what to read; package client
 // opens gates.
 //
 // A channel that runs empty asks its producer for a wake-up and costs nothing
@@ -12,7 +12,7 @@
 // so does a wait of a few milliseconds.
 //
 // What a channel delivers ends in one of two ways: with end-of-partition, or with a
-// [ChannelError] that says why there is no more, after everything that was
+// [shuffle.ChannelError] that says why there is no more, after everything that was
 // committed. Either way the gate goes on with the others. When all have ended it
 // returns io.EOF, if all were whole, and else shuffle.ErrIncomplete with the first
 // of these errors, for ever: a loss is never taken for the end. Errors are those of
@@ -20,11 +20,6 @@
 //
 // Buffers and records lie in memory that the producer's process shares. A record
 // is valid until the next step of the loop; a buffer until it is released, also
-// after the gate was closed. A user may keep some buffers of a channel, at least one
-// and up to half of the subpartition's share of the producer's pool, while it reads
-// on. Since buffers are given back in their order, one that is kept for long holds
-// back all that are read after it. Whoever keeps too many, or one that the producer
-// has come to wait for, gets shuffle.ErrTooManyBuffersHeld, which says how many may be
-// held back and why: for want of segments, or because the producer has a quota,
-// MaxBuffersPerChannel. Release and read on.
+// after the gate was closed. A user may keep some buffers while it reads on; the
+// gate says how many, and what becomes of those who keep too many.
 package reader

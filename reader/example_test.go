@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"shuffled/client"
-	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"
@@ -87,7 +86,7 @@ func Example_buffers() {
 		log.Fatal(err)
 	}
 
-	var kept *memseg.Buffer
+	var kept shuffle.BufferOrEvent
 	for {
 		b, err := g.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -100,7 +99,7 @@ func Example_buffers() {
 		if b.IsEvent() {
 			b.Release()
 		} else {
-			kept = b.Buffer
+			kept = b
 		}
 	}
 	g.Close()

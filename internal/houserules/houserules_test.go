@@ -145,6 +145,41 @@ func TestImportsFollowTheArrows(t *testing.T) {
 	}
 }
 
+// Users have a producer's packages and a consumer's. What they see of them is no
+// host's.
+func TestUsersNeedNothingOfTheHost(t *testing.T) {
+	forUsers := []string{"client", "shuffle", "writer", "reader"}
+	ofHosts := []string{"partition", "gate", "pool", "registry"}
+	for _, f := range sources(t) {
+		isExample := filepath.Base(f.path) == "example_test.go"
+		for _, path := range f.imports() {
+			inside, ours := strings.CutPrefix(path, "shuffled/")
+			switch {
+			case !ours:
+			case isExample && slices.Contains(forUsers, f.folder()):
+				require.Contains(t, forUsers, inside, "%s imports it", f.path)
+			case (f.folder() == "bench" || strings.HasPrefix(f.folder(), "cmd/")) && !f.isTest():
+				require.NotContains(t, []string{"internal/partition", "internal/gate"}, inside, "%s imports it", f.path)
+			}
+		}
+		if !slices.Contains(forUsers, f.folder()) || f.isTest() {
+			continue
+		}
+		for _, decl := range f.ast.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || !fn.Name.IsExported() || !ast.IsExported(strings.TrimSuffix(receiver(fn), ".")) && fn.Recv != nil {
+				continue
+			}
+			ast.Inspect(fn.Type, func(n ast.Node) bool {
+				if selector, ok := n.(*ast.SelectorExpr); ok {
+					require.NotContains(t, ofHosts, selector.X.(*ast.Ident).Name, "%s.%s%s shows it", f.folder(), receiver(fn), fn.Name.Name)
+				}
+				return true
+			})
+		}
+	}
+}
+
 // Whatever may block can be given up.
 func TestBlockingCallsTakeAContext(t *testing.T) {
 	blocking := []string{

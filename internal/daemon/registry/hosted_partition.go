@@ -96,12 +96,6 @@ func (p *HostedPartition) key() PartitionKey {
 	return PartitionKey{ID: p.spec.ID, Owner: p.producer.UID}
 }
 
-// Spec returns what the partition was registered with.
-func (p *HostedPartition) Spec() shuffle.PartitionSpec { return p.spec }
-
-// Host returns the host that the partition was registered with.
-func (p *HostedPartition) Host() PartitionHost { return p.host }
-
 // StateFor returns the state of the partition, and whether who may read it and so may
 // know of it.
 func (p *HostedPartition) StateFor(who shuffle.Principal) (state shuffle.PartitionState, may bool) {
