@@ -44,7 +44,9 @@ func (d *testDaemon) dialAs(t *testing.T, uid, gid uint32) (*Client, error) {
 	}()
 	r := <-dialed
 	require.NoError(t, r.err)
-	c, err := New(testContext(t), r.conn)
+	o, err := newOptions(nil)
+	require.NoError(t, err)
+	c, err := newClient(testContext(t), r.conn, o, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}

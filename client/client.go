@@ -130,23 +130,8 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	return newClient(ctx, conn, o, nil)
 }
 
-// New makes a client of a connection to a daemon, which it takes over. A context,
-// connection or option that is nil is shuffle.ErrInvalidArgument.
-func New(ctx context.Context, conn *ipc.Conn, opts ...Option) (*Client, error) {
-	if conn == nil {
-		return nil, fmt.Errorf("the connection of the client is nil: %w", shuffle.ErrInvalidArgument)
-	}
-	o, err := newOptions(opts)
-	if ctx == nil {
-		err = fmt.Errorf("greet the daemon without a context: %w", shuffle.ErrInvalidArgument)
-	}
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return newClient(ctx, conn, o, nil)
-}
-
-// newClient starts a client. cleanup, if set, is called once after it has ended.
+// newClient makes a client of a connection to a daemon, which it takes over. cleanup, if
+// set, is called once after it has ended.
 func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() error) (*Client, error) {
 	c := &Client{
 		conn: conn, outbox: ipc.NewOutbox(conn, outboxLimit), log: o.log, cleanup: cleanup,

@@ -306,7 +306,4 @@ func TestClientOfNothingIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 		require.ErrorContains(t, err, name)
 	}
-	_, err := New(testContext(t), nil)
-	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
-	require.ErrorContains(t, err, "connection")
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/misuse"
-	"shuffled/ipc"
 	"shuffled/shuffle"
 )
 
@@ -18,13 +17,11 @@ func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
 		Types: []any{(*Client)(nil)},
 		Functions: map[string]any{
-			"Dial": Dial, "Embedded": Embedded, "New": New, "WithLogger": WithLogger, "WithName": WithName, "WithOperator": WithOperator,
+			"Dial": Dial, "Embedded": Embedded, "WithLogger": WithLogger, "WithName": WithName, "WithOperator": WithOperator,
 			"WithSocket": WithSocket,
 		},
 		Errors: []error{shuffle.ErrInvalidArgument, fs.ErrNotExist},
 	})
-	_, err := New(context.Background(), &ipc.Conn{})
-	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 }
 
 // What a creation that was given up has left is waited for under a context too.

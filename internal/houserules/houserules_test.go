@@ -149,7 +149,7 @@ func TestImportsFollowTheArrows(t *testing.T) {
 // host's.
 func TestUsersNeedNothingOfTheHost(t *testing.T) {
 	forUsers := []string{"client", "shuffle", "writer", "reader"}
-	ofHosts := []string{"partition", "gate", "pool", "registry"}
+	ofHosts := []string{"partition", "gate", "pool", "registry", "ipc", "controlpb"}
 	for _, f := range sources(t) {
 		isExample := filepath.Base(f.path) == "example_test.go"
 		for _, path := range f.imports() {
