@@ -174,7 +174,7 @@ func (c *creation) complete() error {
 	s.server.statistics.partitionCreated()
 	created := r.created()
 	s.answerFunc(c.requestID, sharedAnswer, func() (*controlpb.ServerMessage, ipc.FDs, error) {
-		fds, err := s.server.share(s.outbox.Ended(), func() (ipc.FDs, error) { return shareReadWrite(r.memfd, r.doorbell) })
+		fds, err := s.server.share(s.outbox.Ended(), func() (ipc.FDs, error) { return shareReadWrite(r.memory.memfd, r.memory.doorbell) })
 		if err != nil {
 			s.forgetPartition(r)
 			return nil, nil, c.fail(fmt.Errorf("create partition %s: %w", r.spec.Label(), describeShortage(err)))

@@ -356,7 +356,7 @@ func TestIdlePartitionsCostNoSegments(t *testing.T) {
 	require.Equal(t, 5*1001, now.Pool.Reserved)
 	queues := int64(0)
 	for _, row := range s.partitions.Rows() {
-		queues += row.Host.(*hostedRegion).queueBytes()
+		queues += queueBytes(&row.Host.(*hostedRegion).layout)
 	}
 	require.Equal(t, queues, now.BackedBytes, "no segment")
 	c.leave()

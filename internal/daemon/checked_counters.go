@@ -46,6 +46,8 @@ func boundsOf(age time.Duration) ageBounds {
 // partitionCounters are the counters of one partition.
 type partitionCounters struct {
 	bytes, buffers, records, backPressuredNs, wakeUps checkedCounter
+
+	last regionStats // as of the last look, for when there is nothing to look at
 }
 
 // take looks at all of them. elements is how many places the queues have: the bytes are
@@ -57,7 +59,8 @@ func (c *partitionCounters) take(now regionStats, elements int, age time.Duratio
 	c.records.take(now.records, most.events, 0)
 	c.backPressuredNs.take(now.backPressuredNs, most.nanos, 0)
 	c.wakeUps.take(now.wakeUps, most.wakeUps, 0)
-	return regionStats{c.bytes.counted, c.buffers.counted, c.records.counted, c.backPressuredNs.counted, c.wakeUps.counted}
+	c.last = regionStats{c.bytes.counted, c.buffers.counted, c.records.counted, c.backPressuredNs.counted, c.wakeUps.counted}
+	return c.last
 }
 
 // gateCounters are the counters of one gate.

@@ -29,36 +29,27 @@ type hostedRegion struct {
 	spec     shuffle.PartitionSpec
 	layout   memseg.PartitionLayout
 	required int // segments
-	memfd    *memseg.Memfd
-	doorbell *memseg.Memfd
-	control  *memseg.Region // header and queues, read-only, for statistics
-	use      account        // booked in the ledger; mu guards it once there is memory
 	hosted   *registry.HostedPartition
 	creation *creation
 
-	session  atomic.Pointer[session] // of the producer, nil once it is gone
-	mappedAt atomic.Int64            // when the producer mapped it, 0 before
-	told     atomic.Bool             // the producer knows of the partition
-	stopped  atomic.Bool             // the producer has said that it writes no more
+	session   atomic.Pointer[session] // of the producer, nil once it is gone
+	mappedAt  atomic.Int64            // when the producer mapped it, 0 before
+	announced atomic.Bool             // the producer knows of the partition
+	stopped   atomic.Bool             // the producer has said that it writes no more
 
-	mu       sync.Mutex
-	grant    *pool.Grant      // nil until the partition has asked to be admitted
-	over     error            // why no more segments are wanted, nil before
-	segments *pool.SegmentSet // taken ones are with the producer
-	handed   int              // how many those are
-	asked    int              // by the producer and not handed over
-	stock    int              // granted and not handed over
-	wished   int              // asked of the grant and not granted
-	leaving  int              // on their way back to the grant
-	size     int              // of the pool, as the producer knows it
-	posted   bool             // an update is on its way
-	starved  bool             // the kernel had no memory; waits for retry
+	mu       sync.Mutex // guards what follows: each step changes several of them
+	use      account    // booked in the ledger
+	memory   regionMemory
+	grant    *pool.Grant // nil until the partition has asked to be admitted
+	flow     segmentFlow
+	over     error // why no more segments are wanted, nil before
+	size     int   // of the pool, as the producer knows it
+	posted   bool  // an update is on its way
+	starved  bool  // the kernel had no memory; waits for retry
 	dropped  bool
 	ranges   hugeRanges
 	books    regionBooks
 	counters partitionCounters
-	markers  []bool      // of each page of markers: it is backed, and booked
-	last     regionStats // as of the last look, for counters that do not go back
 }
 
 // newHostedRegion plans the region of a partition and books it. It is given back by
@@ -94,6 +85,7 @@ func (r *hostedRegion) plan() (err error) {
 	}
 	r.use = use
 	r.required = required
+	r.memory.layout = &r.layout
 	return nil
 }
 
@@ -141,13 +133,7 @@ func (r *hostedRegion) fitMemory(required int) {
 // controlBytes is what the region needs from the beginning. Markers are backed and
 // booked together with their segments.
 func (r *hostedRegion) controlBytes() int64 {
-	return r.queueBytes() + memseg.DoorbellSize(r.layout.Subpartitions)
-}
-
-// queueBytes is the part of the region that is backed from the beginning: header,
-// event slots and queues.
-func (r *hostedRegion) queueBytes() int64 {
-	return (r.layout.MarkerOffset(0) + pageSize - 1) / pageSize * pageSize
+	return queueBytes(&r.layout) + memseg.DoorbellSize(r.layout.Subpartitions)
 }
 
 // createGrant asks for the segments that the partition requires. If they are not
@@ -192,41 +178,12 @@ func (r *hostedRegion) createMemory() error {
 	case r.dropped:
 		return fmt.Errorf("the daemon is %w", shuffle.ErrClosed)
 	}
-	r.segments = pool.NewSegmentSet(r.layout.Segments)
-	r.ranges = r.newHugeRanges()
+	r.flow.set = pool.NewSegmentSet(r.layout.Segments)
+	if r.server.config.HugePages != NeverHugePages {
+		r.ranges = newHugeRanges(&r.layout)
+	}
 	r.size = r.grant.Size()
-	return r.createObjects()
-}
-
-// createObjects does so step by step; free undoes as far as it came. The lock is
-// held.
-func (r *hostedRegion) createObjects() (err error) {
-	name := r.server.objectName("partition-" + r.spec.ID.String())
-	if r.memfd, err = memseg.CreateMemfd(name, r.layout.RegionSize()); err != nil {
-		return err
-	}
-	if r.doorbell, err = memseg.CreateOpenMemfd(r.server.objectName("doorbell"), memseg.DoorbellSize(r.layout.Subpartitions)); err != nil {
-		return err
-	}
-	if err = r.server.commit(r.memfd, 0, r.queueBytes()); err != nil {
-		return err
-	}
-	if err = r.doorbell.Commit(0, r.doorbell.Size()); err != nil {
-		return err
-	}
-	if err = r.memfd.WriteAt(r.layout.EncodeHeader(), 0); err != nil {
-		return err
-	}
-	if r.server.config.Isolation == DefaultIsolation {
-		if err = r.memfd.SealSeals(); err != nil {
-			return err
-		}
-	}
-	if err = r.doorbell.SealSeals(); err != nil {
-		return err
-	}
-	r.control, err = r.memfd.Map(memseg.ReadOnly, r.queueBytes())
-	return err
+	return r.memory.create(r.server, r.spec.ID.String())
 }
 
 // Drop implements shuffle.PartitionHost.
@@ -243,14 +200,15 @@ func (r *hostedRegion) free(readerMaps bool) {
 	}
 	r.server.statistics.ended(r.readStats())
 	r.dropped = true
-	if r.control != nil {
-		_ = r.control.Close()
+	m := &r.memory
+	if m.control != nil {
+		_ = m.control.Close()
 	}
 	excess := r.books.excess
 	left := &leftBehind{
-		name: "partition " + r.spec.ID.String(), uid: r.uid, pid: r.pid, memfd: r.memfd, doorbell: r.doorbell, use: r.use, grant: r.grant,
+		name: "partition " + r.spec.ID.String(), uid: r.uid, pid: r.pid, memfd: m.memfd, doorbell: m.doorbell, use: r.use, grant: r.grant,
 	}
-	if r.memfd != nil {
+	if m.memfd != nil {
 		left.takes, left.stays = r.whatMayBeTaken(readerMaps)
 		left.control = r.layout.SegmentOffset(0)
 	}
@@ -274,9 +232,9 @@ func (r *hostedRegion) whatMayBeTaken(readerMaps bool) (takes []byteRange, stays
 		return nil, r.allowedBytes()
 	case !readerMaps:
 		// The header before the rest: who still reads looks at it, see memseg.Presence.
-		return []byteRange{{0, pageSize}, {pageSize, r.memfd.Size()}}, 0
+		return []byteRange{{0, pageSize}, {pageSize, r.memory.memfd.Size()}}, 0
 	}
-	r.segments.EachFree(func(first, last int) bool {
+	r.flow.set.EachFree(func(first, last int) bool {
 		takes = append(takes, byteRange{r.layout.SegmentOffset(first), r.layout.SegmentOffset(last + 1)})
 		return true
 	})

@@ -44,7 +44,7 @@ type readerProgress struct {
 // allowedBytes is how much memory the kernel may hold for the region. The lock is
 // held.
 func (r *hostedRegion) allowedBytes() int64 {
-	segments := r.handed
+	segments := r.flow.withProducer
 	if r.server.config.Isolation == StrictIsolation {
 		segments = r.books.most
 	}
@@ -56,7 +56,7 @@ func (r *hostedRegion) allowedBytes() int64 {
 // released. It reports whether there was any excess.
 func (s *Server) lookAtRegion(r *hostedRegion) (isHot bool) {
 	r.mu.Lock()
-	if !r.told.Load() || r.dropped {
+	if !r.announced.Load() || r.dropped {
 		r.mu.Unlock()
 		return false
 	}
@@ -106,7 +106,7 @@ func (r *hostedRegion) compare() (e excess) {
 		return e
 	}
 	b := &r.books
-	backed, err := r.memfd.BackedBytes()
+	backed, err := r.memory.memfd.BackedBytes()
 	if err != nil {
 		return e
 	}
@@ -132,7 +132,7 @@ func (r *hostedRegion) compare() (e excess) {
 		return e
 	}
 	r.punchUngranted()
-	if backed, err = r.memfd.BackedBytes(); err == nil {
+	if backed, err = r.memory.memfd.BackedBytes(); err == nil {
 		b.stays = max(0, backed-e.allowed)
 	}
 	return e
@@ -141,9 +141,8 @@ func (r *hostedRegion) compare() (e excess) {
 // punchUngranted takes away the memory of all segments that are not with the
 // producer. The lock is held.
 func (r *hostedRegion) punchUngranted() {
-	r.segments.EachFree(func(first, last int) bool {
-		start, end := r.layout.SegmentOffset(first), r.layout.SegmentOffset(last+1)
-		err := r.memfd.Punch(start, end-start)
+	r.flow.set.EachFree(func(first, last int) bool {
+		err := r.memory.punch(first, last)
 		if err != nil {
 			r.server.log.Warn("give memory back", "partition", r.spec.ID, "error", err)
 		}
@@ -155,7 +154,7 @@ func (r *hostedRegion) punchUngranted() {
 // page tables than may be there. Where that cannot be told, it is the producer's,
 // unless a reader of another user may have done it. The lock is held.
 func (r *hostedRegion) culprits(allowed int64) []*session {
-	inode, err := r.memfd.Inode()
+	inode, err := r.memory.memfd.Inode()
 	if err != nil {
 		return nil
 	}
@@ -199,7 +198,7 @@ func (r *hostedRegion) producer() (who shuffle.Principal, connected bool) {
 }
 
 // shrink takes back the segments of an ended partition that nobody reads any more,
-// and returns how many, counted as leaving. What its readers have not released is
+// and returns how many, counted as returning. What its readers have not released is
 // theirs. If one has vanished all of it may be, since nobody knows how far that one is.
 func (r *hostedRegion) shrink(readers []*registry.SubpartitionRequest, vanished bool) (freed int) {
 	stopped := r.hasStopped()
@@ -216,13 +215,13 @@ func (r *hostedRegion) shrink(readers []*registry.SubpartitionRequest, vanished 
 	}
 	moved := b.noteProgress(r, readers, now)
 	r.nameKeeper(now)
-	if !stopped || vanished || b.shrunk && !moved || r.handed == 0 || r.server.config.Isolation == StrictIsolation {
+	if !stopped || vanished || b.shrunk && !moved || r.flow.withProducer == 0 || r.server.config.Isolation == StrictIsolation {
 		return 0
 	}
 	unread := make(map[int]bool)
 	for _, request := range readers {
 		sub := request.Subpartition()
-		segments, err := memseg.UnreadSegments(r.control, &r.layout, sub, b.readers[sub].released)
+		segments, err := memseg.UnreadSegments(r.memory.control, &r.layout, sub, b.readers[sub].released)
 		if err != nil {
 			return 0 // it may be any
 		}
@@ -231,18 +230,17 @@ func (r *hostedRegion) shrink(readers []*registry.SubpartitionRequest, vanished 
 		}
 	}
 	var free []int
-	r.segments.EachTaken(func(segment int) {
+	r.flow.set.EachTaken(func(segment int) {
 		if !unread[segment] {
 			free = append(free, segment)
 		}
 	})
 	b.shrunk = true
-	if len(free) == 0 || r.segments.Return(free) != nil {
+	if len(free) == 0 || r.flow.takeBack(free) != nil {
 		return 0
 	}
-	r.noteReturned(free)
-	r.handed -= len(free)
-	r.leaving += len(free)
+	r.ranges.tookBack(free)
+	r.flow.returning += len(free)
 	r.uncommit(free)
 	return len(free)
 }

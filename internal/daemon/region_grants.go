@@ -10,91 +10,63 @@ import (
 	"shuffled/shuffle"
 )
 
-// request asks the grant for what the producer has asked for and nobody has
+// request asks the grant for what the producer has requested and nobody has
 // promised yet. The lock is held.
 func (r *hostedRegion) request() {
-	need := r.asked - r.stock - r.wished
-	if need <= 0 || r.dropped || r.starved || r.over != nil {
+	if r.dropped || r.starved || r.over != nil {
 		return
 	}
-	// What exceeds the maximum the grant would forget.
-	need = min(need, r.layout.Segments-r.handed-r.stock-r.wished-r.leaving)
-	if need <= 0 {
-		return
+	if n := r.flow.toAsk(r.layout.Segments); n > 0 {
+		r.flow.asked(n, r.grant.Request(n))
 	}
-	got := r.grant.Request(need)
-	r.stock += got
-	r.wished += need - got
 }
 
 // handOver takes up to limit segments out of the stock and backs them with
 // memory. If the kernel has none, they are still in stock. The lock is held.
 func (r *hostedRegion) handOver(limit int) ([]int, error) {
-	segments := r.segments.Take(min(r.stock, r.asked, limit))
+	segments := r.flow.takeOut(limit)
 	if len(segments) == 0 {
 		return nil, nil
 	}
 	for _, span := range ipc.EncodeSegments(segments) {
 		if err := r.commit(int(span.First), int(span.Last)); err != nil {
 			r.uncommit(segments) // those before
-			_ = r.segments.Return(segments)
+			r.flow.putBack(segments)
 			return nil, err
 		}
 	}
-	r.noteHanded(segments)
+	if r.ranges.handedOver(segments) {
+		r.server.queueForHugePages(r)
+	}
 	r.books.most = max(r.books.most, segments[len(segments)-1]+1)
-	r.handed += len(segments)
-	r.asked -= len(segments)
-	r.stock -= len(segments)
+	r.flow.handedOver(len(segments))
 	return segments, nil
 }
 
-// commit backs segments and their markers.
+// commit backs segments and their markers, and books the pages of markers that were
+// backed just now. No limit refuses them: there is at most one for each segment, and where
+// there are many segments one for every 64.
 func (r *hostedRegion) commit(first, last int) error {
-	start, end := r.layout.SegmentOffset(first), r.layout.SegmentOffset(last+1)
-	if err := r.server.commit(r.memfd, start, end-start); err != nil {
-		return err
-	}
-	start, end = r.layout.MarkerOffset(first), r.layout.MarkerOffset(last+1)
-	if err := r.server.commit(r.memfd, start, end-start); err != nil {
-		return err
-	}
-	r.bookMarkers(start, end)
-	return nil
-}
-
-// bookMarkers books the pages of markers that were backed just now. They are not
-// given back before the region is. No limit refuses them: there is at most one for each
-// segment, and where there are many segments one for every 64.
-func (r *hostedRegion) bookMarkers(start, end int64) {
-	first := r.queueBytes() / pageSize
-	more := account{}
-	for page := max(start/pageSize, first); page*pageSize < end; page++ {
-		for int64(len(r.markers)) <= page-first {
-			r.markers = append(r.markers, false)
-		}
-		if !r.markers[page-first] {
-			r.markers[page-first] = true
-			more.control += pageSize
-		}
-	}
-	if more != (account{}) {
+	markers, err := r.memory.commit(r.server.commit, first, last)
+	if markers > 0 {
+		more := account{control: markers}
 		r.use.add(more, 1)
 		r.server.ledger.book(r.uid, more)
 	}
+	return err
 }
 
 // want adds to what the producer has asked for.
 func (r *hostedRegion) want(count int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if limit := 2 * r.layout.Segments; count > limit-r.asked {
-		return fieldError("segments_wanted.count", count, fmt.Sprintf("at most %d with the %d outstanding ones", limit, r.asked), shuffle.ErrProtocol)
+	if limit := 2 * r.layout.Segments; count > limit-r.flow.requested {
+		return fieldError("segments_wanted.count", count, fmt.Sprintf("at most %d with the %d outstanding ones", limit, r.flow.requested), shuffle.ErrProtocol)
 	}
 	if r.dropped || r.over != nil {
 		return nil
 	}
-	r.asked += count
+	r.flow.requested += count
 	r.request()
 	r.post()
 	return nil
@@ -107,49 +79,48 @@ func (r *hostedRegion) takeBack(ranges []*controlpb.SegmentRange) error {
 	if err != nil {
 		return err
 	}
-	leaving, err := r.unhand(segments)
-	if err == nil && leaving > 0 {
-		r.recycle(leaving)
+	returning, err := r.release(segments)
+	if err == nil && returning > 0 {
+		r.recycle(returning)
 	}
 	return err
 }
 
-// recycle gives n segments back to the grant, which were counted as leaving. The
+// recycle gives n segments back to the grant, which were counted as returning. The
 // lock is not held: the pool may call this region or others.
 func (r *hostedRegion) recycle(n int) {
 	_ = r.grant.Recycle(n) // refused only when the partition has ended meanwhile
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leaving -= n
-	if need := r.asked - r.stock - r.wished; need > 0 {
+	r.flow.returning -= n
+	if r.flow.lack() > 0 {
 		r.request()
 		r.post()
 	}
 }
 
-// unhand counts segments as free, and gives their memory to the kernel. It returns
-// how many are leaving for the grant: none in strict isolation, where the memory
+// release counts segments of the producer as free, and gives their memory to the kernel.
+// It returns how many go back to the grant: none in strict isolation, where the memory
 // stays the region's and so do they.
-func (r *hostedRegion) unhand(segments []int) (leaving int, err error) {
+func (r *hostedRegion) release(segments []int) (returning int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dropped {
 		return 0, nil
 	}
 	if r.books.shrunk { // which may have taken them back already
-		segments = slices.DeleteFunc(segments, func(segment int) bool { return !r.segments.IsTaken(segment) })
+		segments = slices.DeleteFunc(segments, func(segment int) bool { return !r.flow.set.IsTaken(segment) })
 	}
-	if err := r.segments.Return(segments); err != nil {
+	if err := r.flow.takeBack(segments); err != nil {
 		return 0, fmt.Errorf("segments_returned.segments: %w: %w", err, shuffle.ErrProtocol)
 	}
-	r.noteReturned(segments)
-	r.handed -= len(segments)
+	r.ranges.tookBack(segments)
 	if r.server.config.Isolation == StrictIsolation {
-		r.stock += len(segments)
+		r.flow.stock += len(segments)
 		r.post()
 		return 0, nil
 	}
-	r.leaving += len(segments)
+	r.flow.returning += len(segments)
 	r.uncommit(segments)
 	return len(segments), nil
 }
@@ -158,9 +129,9 @@ func (r *hostedRegion) unhand(segments []int) (leaving int, err error) {
 // whose memory the kernel does not keep for the region. The lock is held.
 func (r *hostedRegion) recyclable() int {
 	if r.server.config.Isolation == DefaultIsolation {
-		return r.stock
+		return r.flow.stock
 	}
-	return max(0, r.stock-(r.books.most-r.handed))
+	return max(0, r.flow.stock-(r.books.most-r.flow.withProducer))
 }
 
 // uncommit gives the memory of segments to the kernel, if the region lets it go.
@@ -169,8 +140,7 @@ func (r *hostedRegion) uncommit(segments []int) {
 		return
 	}
 	for _, span := range ipc.EncodeSegments(segments) {
-		start, end := r.layout.SegmentOffset(int(span.First)), r.layout.SegmentOffset(int(span.Last)+1)
-		if err := r.memfd.Punch(start, end-start); err != nil {
+		if err := r.memory.punch(int(span.First), int(span.Last)); err != nil {
 			r.server.log.Warn("give memory back", "partition", r.spec.ID, "error", err)
 		}
 	}
@@ -181,14 +151,14 @@ func (r *hostedRegion) uncommit(segments []int) {
 // next segments that it asks for. With many partitions, most of them are in neither
 // case.
 func (r *hostedRegion) SizeChanged() {
-	if !r.told.Load() {
+	if !r.announced.Load() {
 		return // it may be about to be created, which takes a while
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	size := r.grant.Size()
-	mustReturn := r.handed+r.stock > size
-	mayAsk := size > r.size && r.handed+r.asked >= r.size
+	mustReturn := r.flow.withProducer+r.flow.stock > size
+	mayAsk := size > r.size && r.flow.withProducer+r.flow.requested >= r.size
 	if mustReturn || mayAsk {
 		r.post()
 	}
@@ -197,14 +167,14 @@ func (r *hostedRegion) SizeChanged() {
 // Granted implements pool.GrantListener.
 func (r *hostedRegion) Granted(n int) {
 	r.mu.Lock()
-	r.wished -= n
+	r.flow.awaited -= n
 	if r.over != nil {
-		r.leaving += n
+		r.flow.returning += n
 		r.mu.Unlock()
 		r.recycle(n)
 		return
 	}
-	r.stock += n
+	r.flow.stock += n
 	r.post()
 	r.mu.Unlock()
 }
@@ -221,9 +191,8 @@ func (r *hostedRegion) endGrant(reason error) {
 	}
 	r.over = reason
 	grant, stock := r.grant, r.recyclable()
-	r.asked = 0
-	r.stock -= stock
-	r.leaving += stock
+	r.flow.requested = 0
+	r.flow.setAside(stock)
 	r.mu.Unlock()
 	grant.Destroy()
 	r.recycle(stock)
@@ -233,7 +202,7 @@ func (r *hostedRegion) endGrant(reason error) {
 func (r *hostedRegion) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told.Store(true)
+	r.announced.Store(true)
 	r.post()
 }
 
@@ -241,7 +210,7 @@ func (r *hostedRegion) start() {
 // not backed before somebody is about to hear of it. The lock is held.
 func (r *hostedRegion) post() {
 	session := r.session.Load()
-	if !r.told.Load() || r.posted || r.dropped || session == nil {
+	if !r.announced.Load() || r.posted || r.dropped || session == nil {
 		return
 	}
 	r.posted = true
@@ -275,21 +244,20 @@ func (r *hostedRegion) makeUpdate() (resized *controlpb.PoolResized, excess int)
 	}
 	size := r.grant.Size()
 	r.request()
-	excess = max(0, min(r.recyclable(), r.handed+r.stock-size))
-	r.stock -= excess
+	excess = max(0, min(r.recyclable(), r.flow.withProducer+r.flow.stock-size))
+	r.flow.setAside(excess)
 	segments, err := r.handOver(maxGrantPerMessage)
 	if err != nil {
 		unbacked := r.recyclable()
 		excess += unbacked
-		r.stock -= unbacked
+		r.flow.setAside(unbacked)
 		r.starve(err)
 	}
-	r.leaving += excess
 	if len(segments) == 0 && size == r.size {
 		return nil, excess
 	}
 	r.size = size
-	if r.stock > 0 && r.asked > 0 {
+	if r.flow.stock > 0 && r.flow.requested > 0 {
 		r.post()
 	}
 	return &controlpb.PoolResized{Epoch: r.layout.Epoch, PoolSize: uint32(size), Granted: ipc.EncodeSegments(segments)}, excess

@@ -26,6 +26,7 @@ const (
 // in one. That is worth while, and takes no more memory than was granted, once the
 // producer has all segments in a part. hostedRegion.mu guards it.
 type hugeRanges struct {
+	layout  *memseg.PartitionLayout
 	all     []int  // segments in the part
 	missing []int  // of them, those that the producer does not have
 	huge    []bool // it was put into a huge page, and nothing of it was given back
@@ -51,18 +52,19 @@ func (h *hugeRanges) settle() {
 	}
 }
 
-// newHugeRanges returns those of a region no segment of which is with the producer.
-func (r *hostedRegion) newHugeRanges() hugeRanges {
+// newHugeRanges returns those of a region no segment of which is with the producer; none
+// if there are no huge pages, or no room for one.
+func newHugeRanges(l *memseg.PartitionLayout) hugeRanges {
 	size := memseg.HugePageSize()
-	if size == 0 || r.server.config.HugePages == NeverHugePages {
+	if size == 0 {
 		return hugeRanges{}
 	}
-	n := int(r.layout.RegionSize() / size)
-	h := hugeRanges{missing: make([]int, n), huge: make([]bool, n), loose: make([]bool, n)}
+	n := int(l.RegionSize() / size)
+	h := hugeRanges{layout: l, missing: make([]int, n), huge: make([]bool, n), loose: make([]bool, n)}
 	for i := range n {
 		before := func(offset int64) int64 { // segments that begin before it
-			begin, each := r.layout.SegmentOffset(0), int64(r.layout.SegmentSize)
-			return min(max(0, (offset-begin+each-1)/each), int64(r.layout.Segments))
+			begin, each := l.SegmentOffset(0), int64(l.SegmentSize)
+			return min(max(0, (offset-begin+each-1)/each), int64(l.Segments))
 		}
 		start := int64(i) * size
 		h.missing[i] = int(before(start+size) - max(0, before(start+1)-1))
@@ -71,42 +73,51 @@ func (r *hostedRegion) newHugeRanges() hugeRanges {
 	return h
 }
 
-// eachRange calls f for each range that the segment lies in, in part or as a whole.
-func (r *hostedRegion) eachRange(segment int, f func(i int)) {
-	if len(r.ranges.missing) == 0 {
-		return // no huge pages, or no room for one
+// eachOf calls f for each range that the segment lies in, in part or as a whole.
+func (h *hugeRanges) eachOf(segment int, f func(i int)) {
+	if len(h.missing) == 0 {
+		return
 	}
 	size := memseg.HugePageSize()
-	last := int((r.layout.SegmentOffset(segment+1) - 1) / size)
-	for i := int(r.layout.SegmentOffset(segment) / size); i <= last && i < len(r.ranges.missing); i++ {
+	last := int((h.layout.SegmentOffset(segment+1) - 1) / size)
+	for i := int(h.layout.SegmentOffset(segment) / size); i <= last && i < len(h.missing); i++ {
 		f(i)
 	}
 }
 
-// noteHanded takes note of segments that went to the producer. The lock is held.
-func (r *hostedRegion) noteHanded(segments []int) {
-	whole := false
+// handedOver takes note of segments that went to the producer, and reports whether
+// useHugePages is to look at the region for the first time since.
+func (h *hugeRanges) handedOver(segments []int) (worthALook bool) {
 	for _, segment := range segments {
-		r.eachRange(segment, func(i int) {
-			r.ranges.missing[i]--
-			whole = whole || r.ranges.missing[i] == 0
+		h.eachOf(segment, func(i int) {
+			h.missing[i]--
+			worthALook = worthALook || h.missing[i] == 0
 		})
 	}
-	if whole && !r.ranges.queued {
-		r.ranges.queued = true
-		r.server.queueForHugePages(r)
+	worthALook = worthALook && !h.queued
+	h.queued = h.queued || worthALook
+	return worthALook
+}
+
+// tookBack takes note of segments that came back.
+func (h *hugeRanges) tookBack(segments []int) {
+	for _, segment := range segments {
+		h.eachOf(segment, func(i int) {
+			h.missing[i]++
+			h.loose[i] = h.loose[i] || h.huge[i]
+			h.huge[i] = false
+		})
 	}
 }
 
-// noteReturned takes note of segments that came back. The lock is held.
-func (r *hostedRegion) noteReturned(segments []int) {
-	for _, segment := range segments {
-		r.eachRange(segment, func(i int) {
-			r.ranges.missing[i]++
-			r.ranges.loose[i] = r.ranges.loose[i] || r.ranges.huge[i]
-			r.ranges.huge[i] = false
-		})
+// bytes is how much of the region lies in huge pages.
+func (h *hugeRanges) bytes() (bytes int64) {
+	for _, huge := range h.huge {
+		if huge {
+			bytes += memseg.HugePageSize()
+		}
 	}
+	return bytes
 }
 
 // useHugePages puts what can be into huge pages, and returns the first error. The
@@ -133,21 +144,11 @@ func (r *hostedRegion) useHugePage(i int) error {
 	if r.ranges.missing[i] > 0 || r.ranges.huge[i] || r.dropped {
 		return nil
 	}
-	err := r.server.collapse(r.memfd, int64(i)*memseg.HugePageSize())
+	err := r.server.collapse(r.memory.memfd, int64(i)*memseg.HugePageSize())
 	if err == nil {
 		r.ranges.huge[i], r.ranges.loose[i] = true, false
 	}
 	return err
-}
-
-// hugeBytes is how much of the region lies in huge pages. The lock is held.
-func (r *hostedRegion) hugeBytes() (bytes int64) {
-	for _, huge := range r.ranges.huge {
-		if huge {
-			bytes += memseg.HugePageSize()
-		}
-	}
-	return bytes
 }
 
 // queueForHugePages has useHugePages look at a region. It does not block.

@@ -25,12 +25,12 @@ func (b *regionBooks) keeper() (keeper readerProgress, readers int) {
 // held.
 func (r *hostedRegion) nameKeeper(now time.Time) {
 	keeper, readers := r.books.keeper()
-	if r.books.named || readers == 0 || r.handed == 0 || now.Sub(keeper.moved) < keeperPatience {
+	if r.books.named || readers == 0 || r.flow.withProducer == 0 || now.Sub(keeper.moved) < keeperPatience {
 		return
 	}
 	r.books.named = true
 	r.server.log.Warn("a partition has ended and its reader stands still with its memory", "partition", r.spec.ID, "name", r.spec.Name,
-		"bytes", int64(r.handed)*int64(r.layout.SegmentSize), "readers", readers, "reader_uid", keeper.who.UID, "reader_pid", keeper.who.PID,
+		"bytes", int64(r.flow.withProducer)*int64(r.layout.SegmentSize), "readers", readers, "reader_uid", keeper.who.UID, "reader_pid", keeper.who.PID,
 		"still_since", keeper.moved)
 }
 

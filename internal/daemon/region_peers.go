@@ -20,9 +20,9 @@ import (
 // producerMapped seals the region, if that is wanted, and opens it for consumers.
 func (r *hostedRegion) producerMapped() error {
 	if r.server.config.Isolation == StrictIsolation {
-		err := r.memfd.SealFutureWrite()
+		err := r.memory.memfd.SealFutureWrite()
 		if err == nil {
-			err = r.memfd.SealSeals()
+			err = r.memory.memfd.SealSeals()
 		}
 		if err != nil && !errors.Is(err, memseg.ErrClosed) {
 			_ = r.hosted.Failed("its region cannot be sealed: " + err.Error())
@@ -105,7 +105,7 @@ func (a *attachment) telling(build func() (*controlpb.ServerMessage, ipc.FDs, er
 // inputReady makes the consumer's notification. If its descriptors cannot be
 // made, the request ends with the reason.
 func (r *hostedRegion) inputReady(channel *hostedChannel, request *registry.SubpartitionRequest) (*controlpb.ServerMessage, ipc.FDs, error) {
-	fds, err := r.server.share(channel.gate.session.outbox.Ended(), func() (ipc.FDs, error) { return shareReadOnly(r.memfd, r.doorbell) })
+	fds, err := r.server.share(channel.gate.session.outbox.Ended(), func() (ipc.FDs, error) { return shareReadOnly(r.memory.memfd, r.memory.doorbell) })
 	if err != nil {
 		if !errors.Is(err, memseg.ErrClosed) {
 			request.Abort(describeShortage(err))
@@ -114,8 +114,8 @@ func (r *hostedRegion) inputReady(channel *hostedChannel, request *registry.Subp
 	}
 	return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_InputReady{InputReady: &controlpb.InputReady{
 		GateId: channel.gate.id, Channel: uint32(channel.index), PartitionId: r.spec.ID[:],
-		Subpartition: uint32(request.Subpartition()), Epoch: r.layout.Epoch, RegionSize: uint64(r.memfd.Size()),
-		DoorbellSize: uint64(r.doorbell.Size()),
+		Subpartition: uint32(request.Subpartition()), Epoch: r.layout.Epoch, RegionSize: uint64(r.memory.memfd.Size()),
+		DoorbellSize: uint64(r.memory.doorbell.Size()),
 	}}}, fds, nil
 }
 

@@ -327,7 +327,7 @@ func (s *session) end(reason error) {
 	for _, g := range s.gates {
 		for _, c := range g.channels {
 			if c != nil {
-				c.request.Vanish("the consumer is gone, " + cause)
+				c.request.ConnectionEnded("the consumer is gone, " + cause)
 			}
 		}
 		g.free()

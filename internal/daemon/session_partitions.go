@@ -132,7 +132,7 @@ func (r *hostedRegion) created() *controlpb.PartitionCreated {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &controlpb.PartitionCreated{
-		Epoch: r.layout.Epoch, RegionSize: uint64(r.layout.RegionSize()), DoorbellSize: uint64(r.doorbell.Size()),
+		Epoch: r.layout.Epoch, RegionSize: uint64(r.layout.RegionSize()), DoorbellSize: uint64(r.memory.doorbell.Size()),
 		PoolRequired: uint32(r.required), PoolMax: uint32(r.layout.Segments), PoolSize: uint32(r.size),
 	}
 }

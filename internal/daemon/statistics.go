@@ -281,11 +281,11 @@ func (s *statistics) report(now Totals) Totals {
 func (r *hostedRegion) backedBytes() (all, huge int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.dropped || r.memfd == nil {
+	if r.dropped || r.memory.memfd == nil {
 		return 0, 0
 	}
-	all, _ = r.memfd.BackedBytes()
-	return all, r.hugeBytes()
+	all, _ = r.memory.memfd.BackedBytes()
+	return all, r.ranges.bytes()
 }
 
 // fillIn adds what the region knows to a row of the registry. It returns the
@@ -296,11 +296,11 @@ func (r *hostedRegion) fillIn(info *shuffle.PartitionInfo) regionStats {
 	stats := r.readStats()
 	info.BytesOut, info.BuffersOut, info.Records = stats.bytes, stats.buffers, stats.records
 	info.BackPressured, info.WakeUps = time.Duration(stats.backPressuredNs), stats.wakeUps
-	info.PoolRequired, info.PoolMax, info.SegmentsHeld = r.required, r.layout.Segments, r.handed
+	info.PoolRequired, info.PoolMax, info.SegmentsHeld = r.required, r.layout.Segments, r.flow.withProducer
 	if r.grant != nil {
 		info.PoolSize = r.grant.Size()
 	}
-	info.HeldBytes = int64(r.handed) * int64(r.layout.SegmentSize)
+	info.HeldBytes = int64(r.flow.withProducer) * int64(r.layout.SegmentSize)
 	if keeper, readers := r.books.keeper(); readers > 0 {
 		info.Readers, info.Keeper, info.StillSince = readers, keeper.who, keeper.moved
 	}
@@ -313,7 +313,7 @@ func (r *hostedRegion) fillIn(info *shuffle.PartitionInfo) regionStats {
 	most := boundsOf(r.age())
 	for i := range info.SubpartitionInfo {
 		row := &info.SubpartitionInfo[i]
-		queue, err := memseg.ReadQueueStats(r.control, &r.layout, row.Index)
+		queue, err := memseg.ReadQueueStats(r.memory.control, &r.layout, row.Index)
 		if err != nil {
 			return stats
 		}
@@ -345,28 +345,27 @@ func (g *hostedGate) released(channel int, firstOrdinal uint64) (n uint64, err e
 
 // readStats looks at the counters of the partition. The lock is held.
 func (r *hostedRegion) readStats() regionStats {
-	if r.dropped || r.control == nil || r.mappedAt.Load() == 0 {
-		return r.last
+	if r.dropped || r.memory.control == nil || r.mappedAt.Load() == 0 {
+		return r.counters.last
 	}
 	now := regionStats{}
 	age := r.age()
 	most := boundsOf(age)
-	words, err := memseg.ReadPartitionStats(r.control, age)
+	words, err := memseg.ReadPartitionStats(r.memory.control, age)
 	for i := 0; err == nil && i < r.layout.Subpartitions; i++ {
 		var queue memseg.QueueStats
-		queue, err = memseg.ReadQueueStats(r.control, &r.layout, i)
+		queue, err = memseg.ReadQueueStats(r.memory.control, &r.layout, i)
 		now.bytes += min(queue.Bytes, most.bytes)
 		now.buffers += min(queue.Buffers, most.events)
 	}
 	if err != nil {
-		return r.last
+		return r.counters.last
 	}
 	now.records, now.wakeUps = words.Records, words.WakeUps
 	if !words.Waiting || r.session.Load() != nil { // the dead wait for nothing
 		now.backPressuredNs = uint64(words.BackPressured)
 	}
-	r.last = r.counters.take(now, r.layout.Subpartitions*r.layout.QueueCapacity, age)
-	return r.last
+	return r.counters.take(now, r.layout.Subpartitions*r.layout.QueueCapacity, age)
 }
 
 // age is how long the producer has been there.

@@ -134,7 +134,7 @@ func TestPartitionIsReleasedOnceConsumedAndFinished(t *testing.T) {
 		}
 		a.Close(true)
 		a.Close(true) // counted once
-		a.Vanish("again")
+		a.ConnectionEnded("again")
 		b.Close(true)
 		if !finishFirst {
 			require.Equal(t, []string{"p: detach 0, consumed true", "p: detach 1, consumed true"}, r.heard())
@@ -201,7 +201,7 @@ func TestConsumerThatVanishedMayStillMapThePartition(t *testing.T) {
 	require.NoError(t, p.Mapped())
 	a := r.ask("a", 0)
 	require.NoError(t, p.Finished())
-	a.Vanish("killed")
+	a.ConnectionEnded("killed")
 	require.Equal(t, []string{"p: attach a to 0", "p: detach 0, consumed false", "p: ended, released"}, r.heard(),
 		"given up counts as consumed, but the memory stays until the producer has left")
 	p.ProducerClosed("closed")
@@ -216,7 +216,7 @@ func TestSubpartitionIsConsumedOnce(t *testing.T) {
 	require.Empty(t, r.heard())
 	require.NoError(t, p.Mapped())
 	require.Equal(t, []string{"p: attach first to 0", "second: already consumed"}, r.heard(), "first come, first served")
-	first.Vanish("killed")
+	first.ConnectionEnded("killed")
 	r.ask("third", 0)
 	r.ask("outside", 2)
 	require.Equal(t, []string{"p: detach 0, consumed false", "third: already consumed", "outside: invalid"}, r.heard())
@@ -536,7 +536,7 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 				case 4, 5:
 					if len(requests) > 0 {
 						q := requests[rng.IntN(len(requests))]
-						[]func(){func() { q.Close(true) }, func() { q.Close(false) }, func() { q.Vanish("x") }, func() { q.Abort(shuffle.ErrClosed) }}[rng.IntN(4)]()
+						[]func(){func() { q.Close(true) }, func() { q.Close(false) }, func() { q.ConnectionEnded("x") }, func() { q.Abort(shuffle.ErrClosed) }}[rng.IntN(4)]()
 					}
 				case 6:
 					if len(mine) > 0 {

@@ -47,7 +47,7 @@ func (c *SubpartitionClaim) label() string {
 // A SubpartitionRequest is a consumer's claim to a subpartition: once started, it
 // waits until the partition is there, is attached then, or fails. Its methods may
 // be called from any number of goroutines; all but the first call of Close,
-// Vanish or Abort do nothing.
+// ConnectionEnded or Abort do nothing.
 type SubpartitionRequest struct {
 	manager  *ResultPartitionManager
 	claim    SubpartitionClaim
@@ -137,8 +137,8 @@ func (r *SubpartitionRequest) Close(consumed bool) {
 	r.leave(consumed, "its consumer closed it before the end")
 }
 
-// Vanish says that the consumer's connection has ended.
-func (r *SubpartitionRequest) Vanish(reason string) {
+// ConnectionEnded says that the consumer's connection has ended.
+func (r *SubpartitionRequest) ConnectionEnded(reason string) {
 	m := r.manager
 	m.mu.Lock()
 	defer m.unlock()
