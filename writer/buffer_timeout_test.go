@@ -30,7 +30,7 @@ func TestFlushAlwaysWakesForEachRecord(t *testing.T) {
 					require.True(t, c.Arm(1<<20))
 					require.NoError(t, row.emit(w, framedRecord(100)))
 					require.GreaterOrEqual(t, c.Rings(), i+1)
-					require.True(t, c.IsAvailable())
+					require.True(t, c.IsAvailableBeyond(0))
 					read := 0
 					for content := take(t, c.SubpartitionView); content != nil; content = take(t, c.SubpartitionView) {
 						read += len(content)
@@ -50,7 +50,7 @@ func TestFlushAlwaysWakesForARecordOfManyBuffers(t *testing.T) {
 	require.True(t, c.Arm(1<<20))
 	require.True(t, other.Arm(1<<20))
 	require.NoError(t, w.EmitTo(context.Background(), framedRecord(150), 1))
-	require.True(t, c.IsAvailable())
+	require.True(t, c.IsAvailableBeyond(0))
 	require.Equal(t, []int{64, 64, 22}, []int{len(take(t, c.SubpartitionView)), len(take(t, c.SubpartitionView)), len(take(t, c.SubpartitionView))})
 	require.Zero(t, other.Rings(), "nothing was written for that one")
 }
@@ -63,12 +63,12 @@ func TestFlushNeverWakesForWholeBuffersOnly(t *testing.T) {
 		require.True(t, c.Arm(0))
 		for range 9 {
 			require.NoError(t, w.Emit(context.Background(), framedRecord(100)))
-			require.False(t, c.IsAvailable())
+			require.False(t, c.IsAvailableBeyond(0))
 		}
 		require.Zero(t, c.Rings())
 		require.NoError(t, w.Emit(context.Background(), framedRecord(100)))
 		require.Equal(t, 1, c.Rings())
-		require.True(t, c.IsAvailable())
+		require.True(t, c.IsAvailableBeyond(0))
 		require.Len(t, take(t, c.SubpartitionView), 1000)
 		require.NoError(t, w.Emit(context.Background(), framedRecord(100)))
 		require.NoError(t, w.Flush())
@@ -95,7 +95,7 @@ func TestFlusherPublishesWhatAnIdleWriterHasWritten(t *testing.T) {
 				}
 				read := 0
 				require.Eventually(t, func() bool {
-					for c.IsAvailable() {
+					for c.IsAvailableBeyond(0) {
 						read += len(take(t, c.SubpartitionView))
 					}
 					return read == 300

@@ -61,13 +61,14 @@ func framed(rec []byte) []byte {
 // take returns what a view has next, copied; nil if there is nothing.
 func take(t testing.TB, v *partition.SubpartitionView) []byte {
 	t.Helper()
-	r, err := v.Poll(&memseg.Buffer{})
+	var b memseg.Buffer
+	ok, err := v.Take(&b)
 	require.NoError(t, err)
-	if r.Buffer == nil {
+	if !ok {
 		return nil
 	}
-	content := bytes.Clone(r.Buffer.Bytes())
-	require.NoError(t, r.Buffer.Release())
+	content := bytes.Clone(b.Bytes())
+	require.NoError(t, b.Release())
 	return content
 }
 

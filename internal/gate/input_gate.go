@@ -161,7 +161,7 @@ func (g *InputGate) ResumeConsumption(channel int) (err error) {
 		return fmt.Errorf("resume channel %d, which %s: %w", channel, state, shuffle.ErrInvalidArgument)
 	}
 	g.ready.push(channel) // also if it faults
-	if _, err := c.view.ResumeConsumption(); err != nil {
+	if err := c.view.ResumeConsumption(); err != nil {
 		return fmt.Errorf("channel %d: %w", channel, err)
 	}
 	return nil
@@ -407,7 +407,7 @@ func (g *InputGate) takeEvent(channel int, b *memseg.Buffer, mode readingMode) (
 			return nil, g.fail(channel, fmt.Errorf("the stream ends within a record: %w", shuffle.ErrCorruptRecord))
 		}
 		if typ.IsBlockingUpstream() {
-			if _, err := c.view.ResumeConsumption(); err != nil { // the loop passes over the barrier
+			if err := c.view.ResumeConsumption(); err != nil { // the loop passes over the barrier
 				return nil, g.fail(channel, err)
 			}
 		}

@@ -33,16 +33,15 @@ func TestBarrierBlocksUntilConsumptionIsResumed(t *testing.T) {
 					s := newStream(t, memory, 8, 64)
 					s.write(10)
 					s.event(typ)
-					require.Equal(t, polled{10, true, 0, typ}, s.poll())
-					require.Equal(t, polled{sizeOf(t, newBarrier(typ)), false, 0, none}, s.poll())
+					require.Equal(t, polled{10, data}, s.poll())
+					require.Equal(t, polled{sizeOf(t, newBarrier(typ)), typ}, s.poll())
 					row.behind(s)
 					for range 2 {
 						require.Equal(t, nothing, s.poll())
-						require.False(t, s.c.IsAvailable())
+						require.False(t, s.c.IsAvailableBeyond(0))
 					}
-					available, err := s.c.ResumeConsumption()
-					require.NoError(t, err)
-					require.Equal(t, row.available, available)
+					require.NoError(t, s.c.ResumeConsumption())
+					require.Equal(t, row.available, s.c.IsAvailableBeyond(0))
 					_, types := drain(t, s.c.SubpartitionView)
 					require.Equal(t, row.types, types)
 				})
@@ -51,27 +50,27 @@ func TestBarrierBlocksUntilConsumptionIsResumed(t *testing.T) {
 	}
 }
 
-func TestPollOfABarrierSaysThatNothingIsNext(t *testing.T) {
+func TestPriorityEventPassesABarrier(t *testing.T) {
 	s := newStream(t, linktest.Heap, 8, 64)
 	s.event(alignedEvent)
 	s.write(64)
 	s.event(event)
-	require.Equal(t, polled{sizeOf(t, newBarrier(alignedEvent)), false, 0, none}, s.poll())
+	require.Equal(t, polled{sizeOf(t, newBarrier(alignedEvent)), alignedEvent}, s.poll())
 	s.event(priorityEvent)
-	r := s.poll()
-	require.Equal(t, polled{sizeOf(t, newBarrier(priorityEvent)), false, 0, none}, r, "a priority event passes the barrier, what follows does not")
+	require.Equal(t, polled{sizeOf(t, newBarrier(priorityEvent)), priorityEvent}, s.poll())
+	require.Equal(t, nothing, s.poll(), "what follows does not pass it")
 }
 
 func TestResumeWithoutABarrierIsAProtocolError(t *testing.T) {
 	s := newStream(t, linktest.Heap, 8, 64)
 	s.event(event)
 	s.poll()
-	_, err := s.c.ResumeConsumption()
+	err := s.c.ResumeConsumption()
 	require.ErrorIs(t, err, shuffle.ErrProtocol)
 	s.event(alignedEvent)
 	s.poll()
-	_, err = s.c.ResumeConsumption()
+	err = s.c.ResumeConsumption()
 	require.NoError(t, err)
-	_, err = s.c.ResumeConsumption()
+	err = s.c.ResumeConsumption()
 	require.ErrorIs(t, err, shuffle.ErrProtocol)
 }

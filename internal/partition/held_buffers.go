@@ -41,7 +41,7 @@ func (v *SubpartitionView) maxHeldOf(poolSize uint64) int {
 	return maxHeld(&v.layout, int(min(poolSize, uint64(v.layout.Segments))))
 }
 
-// held returns, to the goroutine that polls, how many elements the user has not
+// held returns, to the goroutine that reads, how many elements the user has not
 // released, and how many were read and not given back to the producer, which are these
 // and those behind the oldest of them. The oldest one is that at released.
 func (v *SubpartitionView) held() (kept, heldBack int, released uint64) {

@@ -48,7 +48,7 @@ func TestMarkerAndQueueThatContradictEachOtherAreProtocolErrors(t *testing.T) {
 			for range row.read {
 				require.Equal(t, size, poll(t, view).size)
 			}
-			_, err := view.Poll(&memseg.Buffer{})
+			_, err := view.Take(&memseg.Buffer{})
 			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			require.ErrorContains(t, err, link.Partition.ID().String())
 		})
@@ -65,7 +65,7 @@ func TestMarkerThatGoesBackIsAProtocolError(t *testing.T) {
 		s.write(10)
 		require.Equal(t, int(row.first), s.poll().size)
 		setMarker(s.Region(), &s.Layout, 0, row.then)
-		_, err := s.c.Poll(&memseg.Buffer{})
+		_, err := s.c.Take(&memseg.Buffer{})
 		require.ErrorIs(t, err, shuffle.ErrProtocol)
 	}
 }
@@ -77,7 +77,7 @@ func TestElementsInTheWrongRingAreProtocolErrors(t *testing.T) {
 		view := link.View(0)
 		q := link.Queue(0)
 		require.NoError(t, q.PublishPriorityEvent(typ, content))
-		_, err := view.Poll(&memseg.Buffer{})
+		_, err := view.Take(&memseg.Buffer{})
 		require.ErrorIs(t, err, shuffle.ErrProtocol, "%v in the priority ring", typ)
 	}
 }
@@ -133,8 +133,9 @@ func TestConsumerSurvivesEverySpoiltWordOfTheProducer(t *testing.T) {
 func pollToTheEnd(t *testing.T, view *partition.SubpartitionView, capacity int) string {
 	t.Helper()
 	for range 4 * capacity {
-		view.IsAvailable()
-		r, err := view.Poll(&memseg.Buffer{})
+		view.IsAvailableBeyond(0)
+		b := &memseg.Buffer{}
+		ok, err := view.Take(b)
 		if errors.Is(err, shuffle.ErrPartitionReleased) {
 			return "taken away"
 		}
@@ -142,17 +143,17 @@ func pollToTheEnd(t *testing.T, view *partition.SubpartitionView, capacity int) 
 			require.ErrorIs(t, err, shuffle.ErrProtocol)
 			return "protocol error"
 		}
-		if r.Buffer == nil {
-			if _, err := view.ResumeConsumption(); err == nil {
+		if !ok {
+			if err := view.ResumeConsumption(); err == nil {
 				continue
 			}
 			view.Arm(100)
 			return "end"
 		}
-		for _, b := range r.Buffer.Bytes() {
-			_ = b // a byte outside the region would fault
+		for _, c := range b.Bytes() {
+			_ = c // a byte outside the region would fault
 		}
-		require.NoError(t, r.Buffer.Release())
+		require.NoError(t, b.Release())
 	}
 	return "no end"
 }
@@ -291,14 +292,14 @@ func TestProducerThatPublishesOverWhatIsNotReleasedEndsItsChannel(t *testing.T) 
 			var kept []*memseg.Buffer
 			for i := 1; err == nil && i <= 2*link.Layout.QueueCapacity; i++ {
 				require.NoError(t, row.publish(q, i))
-				var r partition.BufferAndBacklog
-				r, err = view.Poll(&memseg.Buffer{})
+				b := &memseg.Buffer{}
+				_, err = view.Take(b)
 				switch {
 				case err != nil:
 				case i%2 == 0:
-					kept = append(kept, r.Buffer)
+					kept = append(kept, b)
 				default:
-					require.NoError(t, r.Buffer.Release())
+					require.NoError(t, b.Release())
 				}
 				if errors.Is(err, shuffle.ErrTooManyBuffersHeld) {
 					for _, b := range kept {

@@ -54,12 +54,10 @@ func canceled() context.Context {
 // impatient is a context for a call that must not wait.
 var impatient = linktest.Impatient
 
-// polled is what a poll returned, without the buffer.
+// polled is what a poll has taken, without the buffer.
 type polled struct {
-	size    int
-	more    bool
-	backlog int
-	next    memseg.DataType
+	size int
+	typ  memseg.DataType
 }
 
 // nothing is the result of a poll that finds nothing.
@@ -68,13 +66,14 @@ var nothing = polled{size: -1}
 // poll takes the next element of a view and releases it at once.
 func poll(t testing.TB, v *partition.SubpartitionView) polled {
 	t.Helper()
-	r, err := v.Poll(&memseg.Buffer{})
+	b := &memseg.Buffer{}
+	ok, err := v.Take(b)
 	require.NoError(t, err)
-	if r.Buffer == nil {
+	if !ok {
 		return nothing
 	}
-	p := polled{size: r.Buffer.Len(), more: r.NextDataType != memseg.NoDataType, backlog: r.Backlog, next: r.NextDataType}
-	require.NoError(t, r.Buffer.Release())
+	p := polled{size: b.Len(), typ: b.DataType()}
+	require.NoError(t, b.Release())
 	return p
 }
 
@@ -82,14 +81,15 @@ func poll(t testing.TB, v *partition.SubpartitionView) polled {
 // NoDataType if there is none.
 func take(t testing.TB, v *partition.SubpartitionView) ([]byte, memseg.DataType) {
 	t.Helper()
-	r, err := v.Poll(&memseg.Buffer{})
+	b := &memseg.Buffer{}
+	ok, err := v.Take(b)
 	require.NoError(t, err)
-	if r.Buffer == nil {
+	if !ok {
 		return nil, memseg.NoDataType
 	}
-	content := bytes.Clone(r.Buffer.Bytes())
-	require.NoError(t, r.Buffer.Release())
-	return content, r.Buffer.DataType()
+	content := bytes.Clone(b.Bytes())
+	require.NoError(t, b.Release())
+	return content, b.DataType()
 }
 
 // drain takes everything that can be read, and returns the sizes of the data
@@ -111,10 +111,11 @@ func drain(t testing.TB, v *partition.SubpartitionView) (sizes []int, types []me
 // hold takes the next element and keeps it.
 func hold(t testing.TB, v *partition.SubpartitionView) *memseg.Buffer {
 	t.Helper()
-	r, err := v.Poll(&memseg.Buffer{})
+	b := &memseg.Buffer{}
+	ok, err := v.Take(b)
 	require.NoError(t, err)
-	require.NotNil(t, r.Buffer)
-	return r.Buffer
+	require.True(t, ok)
+	return b
 }
 
 // A barrier is an event of any type, for those that no public event has.

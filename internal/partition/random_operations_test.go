@@ -18,7 +18,7 @@ import (
 
 // TestRandomOperationsMatchAModel does what users may do, in random order, and
 // compares every result with a model that keeps all elements in slices: contents,
-// order, types, sequence numbers, what is next, who is rung, what is refused, and
+// order, types, who is rung, what is refused, and
 // which segments are in use.
 func TestRandomOperationsMatchAModel(t *testing.T) {
 	random := newRandom(t)
@@ -173,7 +173,7 @@ func (r *randomRun) check() {
 		if s.discarded {
 			continue
 		}
-		require.Equal(r.t, s.isAvailable(), r.consumers[sub].IsAvailable(), "availability of %d", sub)
+		require.Equal(r.t, s.isAvailable(), r.consumers[sub].IsAvailableBeyond(0), "availability of %d", sub)
 		if a := r.armed[sub]; a.armed {
 			due := s.finishedTo > a.want || !s.blocked && s.flushedTo > s.readTo || s.prioritiesRead < len(s.priorities)
 			if due {
@@ -428,7 +428,7 @@ func (r *randomRun) poll(sub int, hold bool) {
 	r.armed[sub].armed = false
 	r.logf("poll %d, hold %t", sub, hold)
 	b := &memseg.Buffer{}
-	got, err := r.consumers[sub].Poll(b)
+	ok, err := r.consumers[sub].Take(b)
 	want := s.poll(r.holdLimit())
 	switch {
 	case want.tooMany:
@@ -436,16 +436,13 @@ func (r *randomRun) poll(sub int, hold bool) {
 		return
 	case want.element == nil:
 		require.NoError(r.t, err)
-		require.Nil(r.t, got.Buffer)
+		require.False(r.t, ok)
 		return
 	}
 	require.NoError(r.t, err)
-	require.NotNil(r.t, got.Buffer, "want %d bytes", len(want.content))
-	require.Equal(r.t, want.content, got.Buffer.Bytes())
-	require.Equal(r.t, want.element.typ, got.Buffer.DataType())
-	require.Equal(r.t, s.sequence, got.SequenceNumber)
-	require.Equal(r.t, s.next(), got.NextDataType)
-	s.sequence++
+	require.True(r.t, ok, "want %d bytes", len(want.content))
+	require.Equal(r.t, want.content, b.Bytes())
+	require.Equal(r.t, want.element.typ, b.DataType())
 	r.held = append(r.held, heldBuffer{b, sub, want.element, want.content})
 	if !hold {
 		r.releaseHeld(len(r.held) - 1)
@@ -474,7 +471,7 @@ func (r *randomRun) resume(sub int) {
 		return
 	}
 	r.logf("resume %d", sub)
-	available, err := r.consumers[sub].ResumeConsumption()
+	err := r.consumers[sub].ResumeConsumption()
 	if !s.blocked {
 		require.ErrorIs(r.t, err, shuffle.ErrProtocol)
 		return
@@ -482,7 +479,7 @@ func (r *randomRun) resume(sub int) {
 	s.blocked = false
 	r.armed[sub].armed = false
 	require.NoError(r.t, err)
-	require.Equal(r.t, s.isAvailable(), available)
+	require.Equal(r.t, s.isAvailable(), r.consumers[sub].IsAvailableBeyond(0))
 }
 
 func (r *randomRun) arm(sub, threshold int) {

@@ -152,7 +152,8 @@ func (p *ResultPartition) NumSubpartitions() int {
 	return len(p.subpartitions)
 }
 
-// Subpartition returns the i-th subpartition, or nil if there is none.
+// Subpartition returns the i-th subpartition, or nil if there is none. It is there for
+// tests, which have no other way to see what a consumer has not released yet.
 func (p *ResultPartition) Subpartition(i int) *ResultSubpartition {
 	if i < 0 || i >= p.NumSubpartitions() {
 		return nil

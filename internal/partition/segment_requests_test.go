@@ -303,7 +303,7 @@ func TestPoolThatShrinksToWhatIsRequiredBehindABlockedSubpartition(t *testing.T)
 	}
 	require.NoError(t, p.PoolResized(3, nil))
 	require.ErrorIs(t, p.EmitRecord(impatient(), []byte("x"), 1), context.Canceled)
-	_, err := first.ResumeConsumption()
+	err := first.ResumeConsumption()
 	require.NoError(t, err)
 	sizes, _ := drain(t, first)
 	require.Len(t, sizes, 8)
@@ -390,14 +390,15 @@ func readWithThresholds(t *testing.T, c *linktest.Consumer, random *rand.Rand, b
 			c.Park(context.Background(), rings)
 			continue
 		}
-		r, err := c.Poll(&memseg.Buffer{})
+		b := &memseg.Buffer{}
+		ok, err := c.Take(b)
 		if err != nil {
 			t.Errorf("poll: %v", err)
 			return
 		}
-		if r.Buffer != nil {
-			read += r.Buffer.Len()
-			_ = r.Buffer.Release()
+		if ok {
+			read += b.Len()
+			_ = b.Release()
 		}
 	}
 }

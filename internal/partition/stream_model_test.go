@@ -28,7 +28,6 @@ type modelStream struct {
 	priorities         []*modelElement // not released in order
 	prioritiesRead     int             // of those
 	blocked, discarded bool
-	sequence           uint32
 
 	// Stream positions, which count bytes and finished elements.
 	finishedTo, flushedTo, readTo int
@@ -112,16 +111,6 @@ func (s *modelStream) unreleasedEvents() int {
 
 func (s *modelStream) isAvailable() bool {
 	return s.prioritiesRead < len(s.priorities) || !s.blocked && !s.ended() && (s.finishedTo > s.readTo || s.flushedTo > s.readTo)
-}
-
-func (s *modelStream) next() memseg.DataType {
-	switch {
-	case s.prioritiesRead < len(s.priorities):
-		return memseg.PrioritizedEventBuffer
-	case !s.isAvailable() || s.read == len(s.elements):
-		return memseg.NoDataType
-	}
-	return s.elements[s.read].typ
 }
 
 // A modelPoll is what a poll is to return.

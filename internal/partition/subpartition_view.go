@@ -10,28 +10,14 @@ import (
 	"shuffled/shuffle"
 )
 
-// BufferAndBacklog is one element of a subpartition as its consumer gets it.
-type BufferAndBacklog struct {
-	// Buffer is the element, nil when nothing can be read now. Its receiver must
-	// release it.
-	Buffer *memseg.Buffer
-	// Backlog is how many data buffers could be read after this one.
-	Backlog int
-	// NextDataType is the type of the element that can be read next, NoDataType
-	// if there is none.
-	NextDataType memseg.DataType
-	// SequenceNumber counts the elements handed out, from 0; it wraps.
-	SequenceNumber uint32
-}
-
 // A SubpartitionView is the consumer's end of one subpartition, in the
 // producer's process or another one: it reads buffers in place and tells the
 // producer how far they may be used again. What it hands out and when is as of
 // Flink's PipelinedSubpartitionView.
 //
-// One goroutine polls and closes. Buffers may be released from any goroutine,
+// One goroutine reads and closes. Buffers may be released from any goroutine,
 // also after Close, which keeps the memory mapped until the last of them is.
-// After Close, Poll and ResumeConsumption return ErrClosed and nothing is
+// After Close, Take and ResumeConsumption return ErrClosed and nothing is
 // available.
 type SubpartitionView struct {
 	queue    *memseg.QueueReader
@@ -47,15 +33,13 @@ type SubpartitionView struct {
 	head       memseg.BufferConsumer // of the element at queue.Next(), if reading
 	marked     bool                  // observers were told of it
 	position   uint64                // stream position up to which we have read
-	sequence   uint32
-	buffers    uint64 // data buffers read to their end
 	blocked    bool
 	ended      bool
 	hasMore    bool // Take has stopped in the middle of empty buffers
 	stuck      stuckProducer
 	priorities priorityRecycler
 
-	// Of the goroutine that polls, and of others once they have found closed under mu.
+	// Of the goroutine that reads, and of others once they have found closed under mu.
 	reading   bool
 	consumed  uint64 // elements read to their end
 	allowance allowance
@@ -125,22 +109,6 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	return v, nil
 }
 
-// Poll is Take with the backlog behind the element, the type of the next one and
-// the element's sequence number. Without an element, the result's Buffer is nil.
-func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
-	sequence := v.sequence
-	ok, err := v.Take(b)
-	if !ok || err != nil {
-		return BufferAndBacklog{}, err
-	}
-	r := BufferAndBacklog{Buffer: b, SequenceNumber: sequence}
-	if v.IsAvailable() {
-		r.NextDataType = v.nextDataType()
-	}
-	r.Backlog = v.backlog()
-	return r, nil
-}
-
 // Take takes the next element into b and reports whether there was one. Partial
 // content of an unfinished buffer is an element too; empty ones are passed over.
 // While it knows of more elements than one it looks at no word that the producer
@@ -152,7 +120,7 @@ func (v *SubpartitionView) Poll(b *memseg.Buffer) (BufferAndBacklog, error) {
 // What the producer's process wrote against the layout is ErrProtocol and ends
 // the stream, as do ErrConsumerLost and, once the memory of the partition was taken
 // away, ErrPartitionReleased. ErrTooManyBuffersHeld leaves everything as it is: release buffers
-// and poll again.
+// and take again.
 func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 	if v.closed {
 		return false, v.closedError()
@@ -213,7 +181,6 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 			}
 			return false, v.checkAtEnd(position, flushed)
 		}
-		v.sequence++
 		return true, nil
 	}
 }
@@ -284,9 +251,6 @@ func (v *SubpartitionView) finishHead(typ memseg.DataType) {
 	v.position++
 	v.reading = false
 	v.consumed++
-	if typ.IsBuffer() {
-		v.buffers++
-	}
 	if typ.IsBlockingUpstream() {
 		v.blocked = true
 	}
@@ -323,7 +287,6 @@ func (v *SubpartitionView) takePriority(b *memseg.Buffer) (ok bool, err error) {
 		_ = b.Release()
 		return false, v.CheckMemory()
 	}
-	v.sequence++
 	return true, nil
 }
 
@@ -333,35 +296,9 @@ func (v *SubpartitionView) HasPriority() bool {
 	return n > 0 && err == nil && !v.closed
 }
 
-func (v *SubpartitionView) nextDataType() memseg.DataType {
-	if n, err := v.queue.RefreshPriority(); n > 0 && err == nil {
-		return memseg.PrioritizedEventBuffer
-	}
-	if v.blocked || v.ended {
-		return memseg.NoDataType
-	}
-	if v.reading {
-		return v.head.DataType()
-	}
-	if v.queue.Queued() == 0 && v.queue.Refresh() != nil {
-		return memseg.NoDataType
-	}
-	if v.queue.Queued() == 0 {
-		return memseg.NoDataType
-	}
-	d, err := v.queue.Peek()
-	if err != nil {
-		return memseg.NoDataType // the next Poll reports it
-	}
-	return d.Type
-}
-
-// IsAvailable reports whether Poll has something that need not wait: a finished
-// buffer, an event, or what was flushed. Committed bytes of the open buffer alone
-// do not count, though Poll would return them.
-func (v *SubpartitionView) IsAvailable() bool { return v.IsAvailableBeyond(0) }
-
-// IsAvailableBeyond is IsAvailable for a consumer that leaves so many bytes of the
+// IsAvailableBeyond reports whether Take has something that need not wait: a finished
+// buffer, an event, or what was flushed. Committed bytes of the open buffer alone do not
+// count, though Take would return them. The consumer leaves so many bytes of the
 // finished data unread unless they were flushed, but at most half of the largest
 // threshold that Arm grants. What the view knows of already is not left.
 func (v *SubpartitionView) IsAvailableBeyond(leave int) bool {
@@ -381,19 +318,6 @@ func (v *SubpartitionView) IsAvailableBeyond(leave int) bool {
 }
 
 func (v *SubpartitionView) isBehind(position uint64) bool { return int64(position-v.position) > 0 }
-
-// backlog is how many data buffers could be read now. The words behind it move
-// while it is computed, so it is a measure, not a promise.
-func (v *SubpartitionView) backlog() int {
-	if v.blocked || v.ended {
-		return 0
-	}
-	n := int(v.queue.BuffersPublished() - v.buffers)
-	if n > 0 && !v.isBehind(v.queue.Flushed()) {
-		n-- // the last buffer is open
-	}
-	return max(n, 0)
-}
 
 // Arm asks the producer to wake the consumer once the stream lies more than
 // threshold bytes beyond what was read, or on a flush, an event or the end. It
@@ -421,17 +345,17 @@ func (v *SubpartitionView) maxThreshold() uint64 {
 	return v.poolSize.Load() * uint64(v.layout.SegmentSize) / uint64(2*v.layout.Subpartitions)
 }
 
-// ResumeConsumption ends the blocking that followed a barrier. It reports
-// whether something can be read; without a barrier it is ErrProtocol.
-func (v *SubpartitionView) ResumeConsumption() (available bool, err error) {
+// ResumeConsumption ends the blocking that followed a barrier; without one it is
+// ErrProtocol.
+func (v *SubpartitionView) ResumeConsumption() error {
 	if v.closed {
-		return false, v.closedError()
+		return v.closedError()
 	}
 	if !v.blocked {
-		return false, fmt.Errorf("resume consumption of a subpartition that is not blocked: %w", shuffle.ErrProtocol)
+		return fmt.Errorf("resume consumption of a subpartition that is not blocked: %w", shuffle.ErrProtocol)
 	}
 	v.blocked = false
-	return v.IsAvailable(), nil
+	return nil
 }
 
 // Position returns the stream position up to which the consumer has read: each

@@ -33,21 +33,21 @@ func TestPollHandsOut(t *testing.T) {
 		{"nothing of an empty buffer", func(s *stream) { s.write(0) }, nil},
 		{"nothing of an empty buffer that is finished", func(s *stream) { s.write(0); s.next(0) }, nil},
 		{"part of an open buffer that was never flushed", func(s *stream) { s.write(1024) },
-			[]polled{{1024, false, 0, none}}},
+			[]polled{{1024, data}}},
 		{"a finished buffer and part of an open one", func(s *stream) { s.next(1025); s.next(1024) },
-			[]polled{{1025, false, 0, none}, {1024, false, 0, none}}},
+			[]polled{{1025, data}, {1024, data}}},
 		{"the same, flushed", func(s *stream) { s.next(1025); s.next(1024); s.flush() },
-			[]polled{{1025, true, 1, data}, {1024, false, 0, none}}},
+			[]polled{{1025, data}, {1024, data}}},
 		{"flushed before there was anything", func(s *stream) { s.flush(); s.next(1025); s.next(1024) },
-			[]polled{{1025, false, 0, none}, {1024, false, 0, none}}},
+			[]polled{{1025, data}, {1024, data}}},
 		{"what lies behind empty buffers", func(s *stream) { s.next(0); s.next(0); s.next(0); s.next(1024) },
-			[]polled{{1024, false, 0, none}}},
+			[]polled{{1024, data}}},
 		{"what lies between empty buffers", func(s *stream) { s.next(0); s.next(1); s.next(0); s.next(2); s.flush() },
-			[]polled{{1, true, 2, data}, {2, false, 0, none}}},
+			[]polled{{1, data}, {2, data}}},
 		{"full buffers", func(s *stream) { s.write(full); s.write(full) },
-			[]polled{{full, true, 0, data}, {full, false, 0, none}}},
+			[]polled{{full, data}, {full, data}}},
 		{"data, event, data", func(s *stream) { s.write(full); s.event(event); s.write(full) },
-			[]polled{{full, true, 1, event}, {eventSize, true, 0, data}, {full, false, 0, none}}},
+			[]polled{{full, data}, {eventSize, event}, {full, data}}},
 		{"a priority event before what was queued", func(s *stream) {
 			s.next(1)
 			s.next(2)
@@ -55,17 +55,17 @@ func TestPollHandsOut(t *testing.T) {
 			s.next(4)
 			s.event(priorityEvent)
 		}, []polled{
-			{eventSize, true, 3, data}, {1, true, 2, data}, {2, true, 1, event}, {eventSize, true, 0, data}, {4, false, 0, none},
+			{eventSize, priorityEvent}, {1, data}, {2, data}, {eventSize, event}, {4, data},
 		}},
 		{"a priority event of an empty stream", func(s *stream) { s.event(priorityEvent); s.next(1); s.next(2) },
-			[]polled{{eventSize, true, 1, data}, {1, false, 0, none}, {2, false, 0, none}}},
+			[]polled{{eventSize, priorityEvent}, {1, data}, {2, data}}},
 		{"priority events in their order", func(s *stream) {
 			sendEvent(s.t, s.p, newBarrier(priorityEvent))
 			sendEvent(s.t, s.p, barrier{shuffle.CustomEvent{Name: "longer barrier"}, priorityEvent})
 			s.write(full)
-		}, []polled{{eventSize, true, 0, priorityEvent}, {eventSize + 7, true, 0, data}, {full, false, 0, none}}},
+		}, []polled{{eventSize, priorityEvent}, {eventSize + 7, priorityEvent}, {full, data}}},
 		{"the end", func(s *stream) { s.write(10); s.finish() },
-			[]polled{{10, true, 0, memseg.EndOfPartition}, {4, false, 0, none}}},
+			[]polled{{10, data}, {4, memseg.EndOfPartition}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			overMemories(t, func(t *testing.T, memory linktest.Memory) {
@@ -76,37 +76,6 @@ func TestPollHandsOut(t *testing.T) {
 				}
 				require.Equal(t, nothing, s.poll())
 			})
-		})
-	}
-}
-
-// The backlog of a poll is the number of data buffers that can be polled while
-// there is something that need not wait.
-func TestBacklogIsWhatCanBePolled(t *testing.T) {
-	for _, row := range []struct {
-		name string
-		do   func(s *stream)
-		want int // data buffers behind the priority event that is polled first
-	}{
-		{"four finished, one open", func(s *stream) { s.write(4*64 + 10) }, 4},
-		{"four finished, one open, flushed", func(s *stream) { s.write(4*64 + 10); s.flush() }, 5},
-		{"five finished and the end", func(s *stream) { s.write(5 * 64); s.finish() }, 5},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			s := newStream(t, linktest.Heap, 8, 64)
-			s.event(priorityEvent)
-			row.do(s)
-			require.Equal(t, row.want, s.poll().backlog)
-			polls := 0
-			for s.c.IsAvailable() {
-				r, err := s.c.Poll(&memseg.Buffer{})
-				require.NoError(t, err)
-				if r.Buffer.DataType().IsBuffer() {
-					polls++
-				}
-				require.NoError(t, r.Buffer.Release())
-			}
-			require.Equal(t, row.want, polls)
 		})
 	}
 }
@@ -135,7 +104,7 @@ func TestIsAvailable(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := newStream(t, linktest.Heap, 8, 64)
 			row.do(s)
-			require.Equal(t, row.want, s.c.IsAvailable())
+			require.Equal(t, row.want, s.c.IsAvailableBeyond(0))
 		})
 	}
 }
@@ -159,22 +128,6 @@ func TestPartsOfABufferAddUp(t *testing.T) {
 		s.p.Reclaim()
 		require.Zero(t, s.Pool.Used())
 	})
-}
-
-func TestSequenceNumbersCountElements(t *testing.T) {
-	s := newStream(t, linktest.Heap, 8, 64)
-	s.next(0) // passed over
-	s.next(10)
-	s.event(event)
-	s.event(priorityEvent)
-	s.write(64)
-	s.finish()
-	for want := range uint32(5) {
-		r, err := s.c.Poll(&memseg.Buffer{})
-		require.NoError(t, err)
-		require.Equal(t, want, r.SequenceNumber)
-		require.NoError(t, r.Buffer.Release())
-	}
 }
 
 func TestEndOfPartitionIsTheLastElement(t *testing.T) {
@@ -284,7 +237,7 @@ func TestTooManyBuffersHeld(t *testing.T) {
 			held = append(held, hold(t, view))
 		}
 		for range 3 { // nothing changes by asking
-			_, err := view.Poll(&memseg.Buffer{})
+			_, err := view.Take(&memseg.Buffer{})
 			require.ErrorIs(t, err, shuffle.ErrTooManyBuffersHeld)
 			require.ErrorContains(t, err, fmt.Sprintf("%d buffers are not released, want at most %d", row.limit+1, row.limit))
 			require.ErrorContains(t, err, "subpartition 0 of partition "+link.Partition.ID().String())
@@ -410,11 +363,11 @@ func TestClosedViewRefusesEverything(t *testing.T) {
 		s.poll()
 		s.c.Close(false) // unmaps its memory
 		s.c.Close(false)
-		_, err := s.c.Poll(&memseg.Buffer{})
+		_, err := s.c.Take(&memseg.Buffer{})
 		require.ErrorIs(t, err, shuffle.ErrClosed)
-		_, err = s.c.ResumeConsumption()
+		err = s.c.ResumeConsumption()
 		require.ErrorIs(t, err, shuffle.ErrClosed)
-		require.False(t, s.c.IsAvailable())
+		require.False(t, s.c.IsAvailableBeyond(0))
 		require.True(t, s.c.Arm(0))
 	})
 }

@@ -34,10 +34,10 @@ func TestConsumerThatWasGivenUpHasNoEndOverTheRecordsOfOthers(t *testing.T) {
 			}
 			require.NoError(t, p.Finish(context.Background()))
 
-			require.True(t, c.IsAvailable())
+			require.True(t, c.IsAvailableBeyond(0))
 			for range 2 {
 				var b memseg.Buffer
-				_, err := c.Poll(&b)
+				_, err := c.Take(&b)
 				require.ErrorIs(t, err, shuffle.ErrConsumerLost)
 				require.NotErrorIs(t, err, shuffle.ErrProtocol)
 			}
