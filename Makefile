@@ -13,7 +13,7 @@ build: ## binaries in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 demo: build ## words of the Go source tree, counted across processes and verified
-	./internal/demo/run.sh $(BIN)
+	./internal/test/demo/run.sh $(BIN)
 
 test: ## all tests
 	$(GO) test -timeout 10m ./...

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"shuffled/internal/daemon"
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )

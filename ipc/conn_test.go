@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )

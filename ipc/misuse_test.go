@@ -3,7 +3,7 @@ package ipc
 import (
 	"testing"
 
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 	"shuffled/shuffle"
 )
 

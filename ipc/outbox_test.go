@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )

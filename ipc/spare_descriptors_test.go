@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/ipc/controlpb"
 )
 

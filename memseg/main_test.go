@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 )
 
 // childVariable names the part that this test binary plays when a test has

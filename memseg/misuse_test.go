@@ -3,7 +3,7 @@ package memseg
 import (
 	"testing"
 
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 )
 
 func TestNothingIsRefusedByName(t *testing.T) {

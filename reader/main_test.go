@@ -3,7 +3,7 @@ package reader_test
 import (
 	"testing"
 
-	"shuffled/internal/linktest"
+	"shuffled/internal/test/linktest"
 )
 
 func TestMain(m *testing.M) { linktest.Main(m) }

@@ -3,7 +3,7 @@ package reader_test
 import (
 	"testing"
 
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 	"shuffled/reader"
 	"shuffled/shuffle"
 )

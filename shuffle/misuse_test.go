@@ -3,7 +3,7 @@ package shuffle_test
 import (
 	"testing"
 
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )

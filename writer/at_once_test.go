@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/linktest"
+	"shuffled/internal/test/linktest"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"

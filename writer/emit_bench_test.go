@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/linktest"
+	"shuffled/internal/test/linktest"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/linktest"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 	"shuffled/writer"

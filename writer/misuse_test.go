@@ -3,7 +3,7 @@ package writer_test
 import (
 	"testing"
 
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )

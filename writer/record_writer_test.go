@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/linktest"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 	"shuffled/shuffle"
 )
 

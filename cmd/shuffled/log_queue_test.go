@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/client"
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 	"shuffled/reader"
 	"shuffled/shuffle"
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/daemon"
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 	"shuffled/reader"
 	"shuffled/shuffle"
 	"shuffled/writer"

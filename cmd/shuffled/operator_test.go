@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 	"shuffled/pool"
 	"shuffled/shuffle"
 	"shuffled/writer"

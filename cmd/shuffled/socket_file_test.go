@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 )
 
 // listenHere listens in this process, until the test ends.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 )
 
 // requireServes requires that a daemon is ready, can be dialled, and leaves nothing

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/daemontest"
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/daemontest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/shuffle"
 )
 

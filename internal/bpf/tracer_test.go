@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 )
 
 // goTool returns the path of the go command.

@@ -3,7 +3,7 @@ package daemon
 import (
 	"testing"
 
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 	"shuffled/shuffle"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"

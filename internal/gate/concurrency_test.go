@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/linktest"
+	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/writer"

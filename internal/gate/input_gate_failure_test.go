@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/gate"
-	"shuffled/internal/linktest"
 	"shuffled/internal/partition"
 	"shuffled/internal/standstill"
+	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"shuffled/internal/gate"
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 	"shuffled/shuffle"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/gate"
-	"shuffled/internal/linktest"
+	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"

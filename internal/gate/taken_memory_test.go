@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/gate"
-	"shuffled/internal/linktest"
+	"shuffled/internal/test/linktest"
 	"shuffled/reader"
 	"shuffled/shuffle"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/gate"
-	"shuffled/internal/linktest"
+	"shuffled/internal/test/linktest"
 )
 
 func TestChannelLeavesAtMostHalfOfItsThreshold(t *testing.T) {

@@ -180,6 +180,23 @@ func TestUsersNeedNothingOfTheHost(t *testing.T) {
 	}
 }
 
+// What internal/test holds is linked by tests alone: by files of tests, and by the
+// packages there.
+func TestProductImportsNothingOfTests(t *testing.T) {
+	const forTests = "internal/test/"
+	onlyInTests := []string{"testing", "github.com/stretchr/testify", "go.uber.org/goleak", "shuffled/" + forTests}
+	for _, f := range sources(t) {
+		if f.isTest() || strings.HasPrefix(f.folder(), forTests) {
+			continue
+		}
+		for _, path := range f.imports() {
+			for _, prefix := range onlyInTests {
+				require.False(t, strings.HasPrefix(path+"/", strings.TrimSuffix(prefix, "/")+"/"), "%s imports %s", f.path, path)
+			}
+		}
+	}
+}
+
 // Whatever may block can be given up.
 func TestBlockingCallsTakeAContext(t *testing.T) {
 	blocking := []string{

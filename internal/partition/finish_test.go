@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/ctxerr"
-	"shuffled/internal/linktest"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )

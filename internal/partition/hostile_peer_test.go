@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/linktest"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )

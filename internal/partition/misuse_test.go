@@ -3,8 +3,8 @@ package partition_test
 import (
 	"testing"
 
-	"shuffled/internal/misuse"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/misuse"
 	"shuffled/shuffle"
 )
 

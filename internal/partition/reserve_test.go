@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/linktest"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/linktest"
 	"shuffled/shuffle"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"shuffled/internal/daemon/registry"
-	"shuffled/internal/misuse"
+	"shuffled/internal/test/misuse"
 )
 
 func TestNothingIsRefusedByName(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"shuffled/internal/fdtest"
+	"shuffled/internal/test/fdtest"
 	"shuffled/memseg"
 )
 

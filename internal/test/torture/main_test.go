@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/client"
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 	"shuffled/memseg"
 	"shuffled/reader"
 	"shuffled/shuffle"

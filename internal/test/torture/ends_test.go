@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/daemontest"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/daemontest"
 	"shuffled/reader"
 	"shuffled/shuffle"
 )

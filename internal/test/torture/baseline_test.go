@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/daemontest"
+	"shuffled/internal/test/daemontest"
 )
 
 // A baseline is what the daemon holds: of its own books, and of the system.
