@@ -12,7 +12,8 @@ func TestNothingIsRefusedByName(t *testing.T) {
 		Types: []any{(*Conn)(nil), (*Credentials)(nil), (*FDs)(nil), (*RemoteError)(nil)},
 		Functions: map[string]any{
 			"CheckSocketPath": CheckSocketPath, "CommonFeatures": CommonFeatures, "DecodeError": DecodeError,
-			"DecodePartitionInfo": DecodePartitionInfo, "DecodeSegments": DecodeSegments, "Dial": Dial, "EncodeError": EncodeError,
+			"DecodePartitionID": DecodePartitionID, "DecodePartitionInfo": DecodePartitionInfo,
+			"DecodeSegments": DecodeSegments, "Dial": Dial, "EncodeError": EncodeError,
 			"EncodeSegments": EncodeSegments, "Negotiate": Negotiate, "NewConn": NewConn,
 		},
 		Left:   map[string]string{"RemoteError(nil)": "is no error"},

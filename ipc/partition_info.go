@@ -39,7 +39,7 @@ func EncodePartitionInfo(i *shuffle.PartitionInfo) *controlpb.PartitionInfo {
 // DecodePartitionInfo reads a row that a daemon sent. An id of a wrong length is
 // shuffle.ErrProtocol.
 func DecodePartitionInfo(m *controlpb.PartitionInfo) (shuffle.PartitionInfo, error) {
-	id, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	id, err := DecodePartitionID(m.GetPartitionId())
 	if err != nil {
 		return shuffle.PartitionInfo{}, fmt.Errorf("partition_info.partition_id: %w: %w", err, shuffle.ErrProtocol)
 	}

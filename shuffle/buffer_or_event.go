@@ -20,8 +20,8 @@ type BufferOrEvent struct {
 // IsEvent reports whether this is an event; see Event.
 func (b BufferOrEvent) IsEvent() bool { return b.DataType().IsEvent() }
 
-// Event decodes the event, or returns shuffle.ErrProtocol. What has no buffer, as the
-// zero value, is shuffle.ErrInvalidArgument.
+// Event decodes the event, or returns ErrProtocol. What has no buffer, as the
+// zero value, is ErrInvalidArgument.
 func (b BufferOrEvent) Event() (Event, error) {
 	if b.Buffer == nil {
 		return nil, fmt.Errorf("event of a BufferOrEvent without a buffer, as Next returns beside an error: %w", ErrInvalidArgument)

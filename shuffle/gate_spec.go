@@ -14,7 +14,7 @@ type Input struct {
 	Partition    PartitionID
 	Subpartition int
 	// Name is what errors call the partition, beside its id, while nobody has
-	// created it; at most shuffle.MaxNameLength bytes of UTF-8. It has no part in
+	// created it; at most MaxNameLength bytes of UTF-8. It has no part in
 	// finding it.
 	Name string
 	// Owner is the uid whose partition is read. Nil is this process's own: a
@@ -24,10 +24,10 @@ type Input struct {
 	// MinAttempt is the oldest attempt that is read. Older ones, whether there or
 	// ended, are passed over, and the input waits for a newer one until the gate's
 	// Timeout. A consumer that restarts after an attempt has failed sets one more
-	// than that (see shuffle.AttemptError and docs/recovery.md).
+	// than that (see AttemptError and docs/recovery.md).
 	MinAttempt uint32
 	// ExactAttempt reads MinAttempt and no newer one: if there is one, the channel
-	// fails with shuffle.ErrFenced. It is for consumers whose own attempt has the
+	// fails with ErrFenced. It is for consumers whose own attempt has the
 	// same number, so that one left over takes nothing from its successor.
 	ExactAttempt bool
 	// Token is shown to the daemon; a partition that was created with the same
@@ -37,19 +37,19 @@ type Input struct {
 
 // A GateSpec describes an input gate to open.
 type GateSpec struct {
-	// Inputs become the channels of the gate, in their order; 1 to shuffle.MaxInputs;
+	// Inputs become the channels of the gate, in their order; 1 to MaxInputs;
 	// the daemon may have a lower limit.
 	Inputs []Input
-	// Name is shown to operators; at most shuffle.MaxNameLength bytes of UTF-8.
+	// Name is shown to operators; at most MaxNameLength bytes of UTF-8.
 	Name string
 	// Timeout is how long a partition that does not exist may take to appear.
-	// After it the channel fails with shuffle.ErrPartitionNotFound. Zero is
+	// After it the channel fails with ErrPartitionNotFound. Zero is
 	// DefaultInputTimeout.
 	Timeout time.Duration
 	// MaxRecordLength is the longest record, in bytes, that a loop over Records
-	// takes: its channel fails with shuffle.ErrRecordTooLarge before a longer one is
+	// takes: its channel fails with ErrRecordTooLarge before a longer one is
 	// gathered. A record that spans buffers takes as much memory as has arrived of it,
-	// and twice its length for a moment at its end. Zero is shuffle.MaxRecordLength.
+	// and twice its length for a moment at its end. Zero is MaxRecordLength.
 	MaxRecordLength int
 	// CopyRecords has a loop over Records copy each buffer before it looks at the
 	// records in it. A codec then reads memory that no producer can change under it;
@@ -69,7 +69,7 @@ func (s GateSpec) WithDefaults() GateSpec {
 	return s
 }
 
-// Validate returns shuffle.ErrInvalidArgument with the field, its value and its
+// Validate returns ErrInvalidArgument with the field, its value and its
 // range.
 func (s GateSpec) Validate() error {
 	invalid := func(format string, args ...any) error {

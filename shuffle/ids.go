@@ -39,19 +39,6 @@ func ParsePartitionID(s string) (PartitionID, error) {
 	return id, nil
 }
 
-// PartitionIDFromBytes reads the 16 bytes of an id, as the protocol carries it.
-func PartitionIDFromBytes(b []byte) (PartitionID, error) {
-	var id PartitionID
-	if len(b) != len(id) {
-		return id, fmt.Errorf("partition id of %d bytes, want 16: %w", len(b), ErrInvalidArgument)
-	}
-	copy(id[:], b)
-	if id.IsZero() {
-		return id, fmt.Errorf("partition id is zero: %w", ErrInvalidArgument)
-	}
-	return id, nil
-}
-
 // IsZero reports whether the id is unset.
 func (id PartitionID) IsZero() bool { return id == PartitionID{} }
 

@@ -17,9 +17,6 @@ func TestPartitionIDsRoundTrip(t *testing.T) {
 	parsed, err := shuffle.ParsePartitionID(id.String())
 	require.NoError(t, err)
 	require.Equal(t, id, parsed)
-	read, err := shuffle.PartitionIDFromBytes(id[:])
-	require.NoError(t, err)
-	require.Equal(t, id, read)
 }
 
 // It is the first half of the SHA-256 of the name. Producer and consumer derive
@@ -36,10 +33,6 @@ func TestPartitionIDsAreChecked(t *testing.T) {
 	} {
 		_, err := shuffle.ParsePartitionID(s)
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, "%q", s)
-	}
-	for _, b := range [][]byte{nil, make([]byte, 15), make([]byte, 16), make([]byte, 17)} {
-		_, err := shuffle.PartitionIDFromBytes(b)
-		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, "%d bytes", len(b))
 	}
 }
 

@@ -19,7 +19,6 @@ func TestNothingIsRefusedByName(t *testing.T) {
 		Functions: map[string]any{
 			"DecodeEvent": shuffle.DecodeEvent, "EncodeEvent": shuffle.EncodeEvent, "NamedPartitionID": shuffle.NamedPartitionID,
 			"NewPartitionID": shuffle.NewPartitionID, "ParsePartitionID": shuffle.ParsePartitionID,
-			"PartitionIDFromBytes": shuffle.PartitionIDFromBytes,
 		},
 		Left:   map[string]string{"AttemptError(nil)": "is no error", "ChannelError(nil)": "is no error"},
 		Errors: []error{shuffle.ErrInvalidArgument, shuffle.ErrProtocol, memseg.ErrReleased},

@@ -82,7 +82,7 @@ func (s *session) decodeInput(i int, in *controlpb.Input) (registry.Subpartition
 	invalid := func(field string, got any, want string) (registry.SubpartitionClaim, error) {
 		return registry.SubpartitionClaim{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].%s", i, field), got, want, shuffle.ErrInvalidArgument)
 	}
-	id, err := shuffle.PartitionIDFromBytes(in.GetPartitionId())
+	id, err := ipc.DecodePartitionID(in.GetPartitionId())
 	if err != nil {
 		return registry.SubpartitionClaim{}, fmt.Errorf("add_inputs.inputs[%d].partition_id: %w", i, err)
 	}

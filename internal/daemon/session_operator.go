@@ -66,7 +66,7 @@ func (s *session) operator() shuffle.Principal {
 }
 
 func (s *session) handleInspectPartition(id uint64, m *controlpb.InspectPartition) error {
-	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	partition, err := ipc.DecodePartitionID(m.GetPartitionId())
 	if err != nil {
 		return fmt.Errorf("inspect_partition.partition_id: %w", err)
 	}
@@ -82,7 +82,7 @@ func (s *session) handleInspectPartition(id uint64, m *controlpb.InspectPartitio
 }
 
 func (s *session) handleWithdrawPartition(id uint64, m *controlpb.WithdrawPartition) error {
-	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	partition, err := ipc.DecodePartitionID(m.GetPartitionId())
 	if err != nil {
 		return fmt.Errorf("withdraw_partition.partition_id: %w", err)
 	}

@@ -18,7 +18,7 @@ func decodeSpec(m *controlpb.CreatePartition) (shuffle.PartitionSpec, error) {
 	invalid := func(field string, got any, want string) (shuffle.PartitionSpec, error) {
 		return shuffle.PartitionSpec{}, fieldError("create_partition."+field, got, want, shuffle.ErrInvalidArgument)
 	}
-	id, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	id, err := ipc.DecodePartitionID(m.GetPartitionId())
 	if err != nil {
 		return shuffle.PartitionSpec{}, fmt.Errorf("create_partition.partition_id: %w", err)
 	}
@@ -243,7 +243,7 @@ func (s *session) handleReleasePartition(id uint64, m *controlpb.ReleasePartitio
 }
 
 func (s *session) handleNextAttempt(id uint64, m *controlpb.NextAttempt) error {
-	partition, err := shuffle.PartitionIDFromBytes(m.GetPartitionId())
+	partition, err := ipc.DecodePartitionID(m.GetPartitionId())
 	if err != nil {
 		return fmt.Errorf("next_attempt.partition_id: %w", err)
 	}
