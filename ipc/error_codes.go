@@ -47,6 +47,8 @@ var errorCodes = []struct {
 	{26, shuffle.ErrConcurrentUse},
 	{27, shuffle.ErrIncomplete},
 	{28, shuffle.ErrRecordsLeft},
+	{29, shuffle.ErrFault},
+	{30, shuffle.ErrReleased},
 }
 
 // A RemoteError is an error that the peer has sent. It unwraps to the sentinel

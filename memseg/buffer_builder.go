@@ -67,10 +67,10 @@ func (b *BufferBuilder) Advance(n int) (due bool) {
 }
 
 // Append copies as much of src as fits and returns the number of bytes. Nothing
-// is visible before Commit. ErrFinished after Finish.
+// is visible before Commit. ErrBuilderFinished after Finish.
 func (b *BufferBuilder) Append(src []byte) (int, error) {
 	if b.finished {
-		return 0, fmt.Errorf("append %d bytes: %w", len(src), ErrFinished)
+		return 0, fmt.Errorf("append %d bytes: %w", len(src), ErrBuilderFinished)
 	}
 	n := min(len(src), b.WritableBytes())
 	copy(b.Reserve(n), src)

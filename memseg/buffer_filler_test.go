@@ -145,7 +145,7 @@ func TestStoppedBuilderTakesAndPublishesNothing(t *testing.T) {
 	require.Nil(t, b.Enter(at, 1))
 	require.Nil(t, b.Reserve(1))
 	_, err = b.Append([]byte("x"))
-	require.ErrorIs(t, err, ErrFinished)
+	require.ErrorIs(t, err, ErrBuilderFinished)
 	b.Trim(64)
 	b.Resume(at)
 	require.Nil(t, b.Enter(at, 0), "for good")

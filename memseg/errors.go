@@ -5,7 +5,7 @@ import "shuffled/internal/sentinel"
 // Errors of shared objects and their mappings.
 var (
 	// ErrClosed is returned by any call after Close.
-	ErrClosed error = sentinel.New("closed")
+	ErrClosed error = sentinel.Closed
 	// ErrNotMemfd is returned for a descriptor that is not a shared memory object.
 	ErrNotMemfd error = sentinel.New("not a shared memory object")
 	// ErrNotSealed is returned for an object whose size its creator could change.
@@ -13,7 +13,7 @@ var (
 	// ErrRegionSize is returned when the size of an object is not the declared one.
 	ErrRegionSize error = sentinel.New("wrong region size")
 	// ErrNoMemory is returned when the kernel cannot back memory.
-	ErrNoMemory error = sentinel.New("out of shared memory")
+	ErrNoMemory error = sentinel.NoMemory
 	// ErrNoHugePages is returned where the kernel has no huge pages for shared
 	// objects.
 	ErrNoHugePages error = sentinel.New("no huge pages for shared memory")
@@ -24,7 +24,7 @@ var (
 	// does not believe.
 	ErrLayout error = sentinel.New("bad region layout")
 	// ErrFault is returned when shared memory faulted under an access.
-	ErrFault error = sentinel.New("memory fault in shared region")
+	ErrFault error = sentinel.Fault
 )
 
 // Errors of segments and buffers.
@@ -33,13 +33,13 @@ var (
 	ErrFreed error = sentinel.New("segment was freed")
 	// ErrOutOfBounds is returned for an index or range outside a segment or region.
 	ErrOutOfBounds error = sentinel.New("out of bounds")
-	// ErrFinished is returned by a write to a finished buffer builder.
-	ErrFinished error = sentinel.New("buffer builder is finished")
+	// ErrBuilderFinished is returned by a write to a finished buffer builder.
+	ErrBuilderFinished error = sentinel.New("buffer builder is finished")
 	// ErrConsumerExists is returned by the second consumer of one builder.
 	ErrConsumerExists error = sentinel.New("buffer builder already has a consumer")
 	// ErrReleased is returned when a buffer is used or released after its last
 	// reference was released.
-	ErrReleased error = sentinel.New("buffer was released")
+	ErrReleased error = sentinel.Released
 	// ErrCorrupt is returned when a word or descriptor that a peer wrote is
 	// outside what the layout allows.
 	ErrCorrupt error = sentinel.New("peer wrote an impossible value")
@@ -50,5 +50,5 @@ var (
 	// no room until the consumer releases some.
 	ErrQueueFull error = sentinel.New("descriptor queue is full")
 	// ErrEventTooLarge is returned for an event that does not fit an event slot.
-	ErrEventTooLarge error = sentinel.New("event too large")
+	ErrEventTooLarge error = sentinel.EventTooLarge
 )

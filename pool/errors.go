@@ -7,10 +7,10 @@ import "shuffled/internal/sentinel"
 var (
 	// ErrInsufficientBuffers is returned when the required segments of a new
 	// grant exceed what is free and reserved for no other grant.
-	ErrInsufficientBuffers error = sentinel.New("insufficient number of network buffers")
+	ErrInsufficientBuffers error = sentinel.InsufficientBuffers
 	// ErrInvalidArgument is returned for a parameter outside its range; the
 	// message names parameter, value and range.
-	ErrInvalidArgument error = sentinel.New("invalid argument")
+	ErrInvalidArgument error = sentinel.InvalidArgument
 	// ErrDestroyed is returned by requests to a pool that was destroyed.
 	ErrDestroyed error = sentinel.New("buffer pool is destroyed")
 	// ErrUnknownSegment is returned when segments are handed over by a side that

@@ -45,9 +45,9 @@ var (
 	// ErrInsufficientBuffers is returned when the required segments of a new
 	// partition exceed what is free and reserved for no other, and did not come free
 	// in time.
-	ErrInsufficientBuffers error = sentinel.New("insufficient number of network buffers")
+	ErrInsufficientBuffers error = sentinel.InsufficientBuffers
 	// ErrNoMemory is returned when the kernel cannot back a grant of segments.
-	ErrNoMemory error = sentinel.New("out of shared memory")
+	ErrNoMemory error = sentinel.NoMemory
 	// ErrQuotaExceeded is returned when a limit of the daemon is reached; the
 	// message names the limit.
 	ErrQuotaExceeded error = sentinel.New("quota exceeded")
@@ -55,7 +55,13 @@ var (
 	// its length prefix, and by a gate for one beyond its MaxRecordLength.
 	ErrRecordTooLarge error = sentinel.New("record too large")
 	// ErrEventTooLarge is returned for an event that does not fit an event slot.
-	ErrEventTooLarge error = sentinel.New("event too large")
+	ErrEventTooLarge error = sentinel.EventTooLarge
+	// ErrFault is returned when shared memory faulted under an access, such as one whose
+	// owner has cut it off.
+	ErrFault error = sentinel.Fault
+	// ErrReleased is returned when a buffer is used or released after its last
+	// reference was released.
+	ErrReleased error = sentinel.Released
 	// ErrTooManyBuffersHeld is returned by a gate when the user keeps more buffers
 	// of a channel than half of its share of the pool, or keeps one for so long that
 	// the producer waits for what it holds back.
@@ -66,7 +72,7 @@ var (
 var (
 	// ErrInvalidArgument is returned for a parameter outside its range; the
 	// message names parameter, value and range.
-	ErrInvalidArgument error = sentinel.New("invalid argument")
+	ErrInvalidArgument error = sentinel.InvalidArgument
 	// ErrFinished is returned by a write after Finish.
 	ErrFinished error = sentinel.New("partition already finished")
 	// ErrOutcomeUnknown is returned by Finish, together with the reason, when
@@ -79,7 +85,7 @@ var (
 	ErrConcurrentUse error = sentinel.New("only one at a time may write or read")
 	// ErrClosed is returned by any call after Close, of the thing itself or of the
 	// client that it belongs to.
-	ErrClosed error = sentinel.New("closed")
+	ErrClosed error = sentinel.Closed
 	// ErrConsumerLost is returned to a producer whose consumer went away before
 	// the end, unless the partition's policy is to discard. A consumer of which its
 	// producer was told so gets it too, if it is there nevertheless.

@@ -29,7 +29,7 @@ import "context"
 // on.
 //
 // A fault of the memory that a producer shares, under the gate, a record or a codec,
-// is that channel's error and wraps memseg.ErrFault. Not covered are the bytes of a
+// is that channel's error and wraps ErrFault. Not covered are the bytes of a
 // buffer that Next has handed out, and those of a record in another goroutine than
 // that of the loop: whoever reads them there may set debug.SetPanicOnFault.
 type InputGate interface {

@@ -24,7 +24,7 @@ import (
 //
 // A call without a context is ErrInvalidArgument. What ends the partition, such as a
 // newer attempt, a lost consumer or an operator, is the error of all later writes. A
-// fault of the mapping in a call ends the partition with memseg.ErrFault, but for bytes
+// fault of the mapping in a call ends the partition with ErrFault, but for bytes
 // that are written into a buffer that has room, by Reserve and in broadcast records:
 // that kills the process, unless the goroutine has set debug.SetPanicOnFault.
 type ResultPartition interface {

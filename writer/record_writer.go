@@ -164,7 +164,7 @@ func (w *RecordWriter[T]) check() error {
 // What a codec promised and did not keep is shuffle.ErrCorruptRecord; its panic goes
 // on to the caller. Either way nothing of the record is written.
 //
-// A fault of the mapping ends the partition with memseg.ErrFault where a new buffer
+// A fault of the mapping ends the partition with shuffle.ErrFault where a new buffer
 // is started or an old one ended, but kills the process where a record is put into
 // an open buffer, unless the goroutine has set debug.SetPanicOnFault.
 func (w *RecordWriter[T]) Emit(ctx context.Context, rec T) error { return w.emit(ctx, rec, 0, true) }

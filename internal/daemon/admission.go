@@ -206,7 +206,7 @@ func (c *creation) withdraw() error {
 	if err != nil {
 		c.region.server.admissions.remove(c)
 	}
-	return shortOfBuffers(err)
+	return err
 }
 
 // expire ends a wait that was long enough.

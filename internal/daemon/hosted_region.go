@@ -151,7 +151,7 @@ func (r *hostedRegion) createGrant(admitted func()) (waits bool, err error) {
 		})
 	}
 	if err != nil {
-		return false, shortOfBuffers(err)
+		return false, err
 	}
 	if over := r.setGrant(grant); over != nil && waits && grant.GiveUp() != nil {
 		return false, over

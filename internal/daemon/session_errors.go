@@ -6,8 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"shuffled/memseg"
-	"shuffled/pool"
 	"shuffled/shuffle"
 )
 
@@ -33,24 +31,6 @@ func (e *FieldError) Error() string {
 // Unwrap returns Kind.
 func (e *FieldError) Unwrap() error { return e.Kind }
 
-// A sentinelError is another package's error that is also a sentinel of package
-// shuffle; its text says so already.
-type sentinelError struct {
-	err      error
-	sentinel error
-}
-
-func (e *sentinelError) Error() string   { return e.err.Error() }
-func (e *sentinelError) Unwrap() []error { return []error{e.err, e.sentinel} }
-
-// shortOfBuffers gives the pool's error of that kind its sentinel of package shuffle.
-func shortOfBuffers(err error) error {
-	if errors.Is(err, pool.ErrInsufficientBuffers) {
-		return &sentinelError{err, shuffle.ErrInsufficientBuffers}
-	}
-	return err
-}
-
 // describeShortage gives errors of the kernel about descriptors and memory the
 // sentinel that they stand for.
 func describeShortage(err error) error {
@@ -63,8 +43,6 @@ func describeShortage(err error) error {
 		return fmt.Errorf("limit fs.file-max of the host: %w: %w", err, shuffle.ErrQuotaExceeded)
 	case errors.Is(err, unix.EFBIG):
 		return fmt.Errorf("limit RLIMIT_FSIZE of the daemon: %w: %w", err, shuffle.ErrQuotaExceeded)
-	case errors.Is(err, memseg.ErrNoMemory):
-		return &sentinelError{err, shuffle.ErrNoMemory}
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%w: %w", err, shuffle.ErrNoMemory)
 	}

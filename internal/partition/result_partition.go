@@ -31,7 +31,7 @@ type Lifecycle interface {
 // any goroutine, beside the writer's. Of a partition that was not created, a nil or zero
 // one, every call is ErrInvalidArgument, and it has no subpartitions and no counts.
 //
-// A fault of the mapping in a call ends the partition with memseg.ErrFault, but for
+// A fault of the mapping in a call ends the partition with shuffle.ErrFault, but for
 // bytes that are written into a buffer that has room, by StartRecord or Reserve and in
 // broadcast records: that kills the process, unless the goroutine has set
 // debug.SetPanicOnFault.
