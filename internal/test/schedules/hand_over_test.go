@@ -16,9 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/internal/gate"
+	"shuffled/internal/partition"
 	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
-	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -49,11 +50,11 @@ var errPeer = errors.New("the peer is lost")
 type scenario struct {
 	name     string
 	segments int
-	write    func(ctx context.Context, p *shuffle.ResultPartition) error
+	write    func(ctx context.Context, p *partition.ResultPartition) error
 	read     []string // elements: data joined, events by name
 	end      error    // of the consumer; nil if it still waits
 	failed   error    // of the producer
-	control  func(g *reader.InputGate, p *shuffle.ResultPartition)
+	control  func(g *gate.InputGate, p *partition.ResultPartition)
 }
 
 const segmentSize = 16
@@ -61,7 +62,7 @@ const segmentSize = 16
 // record is a record that fills half a segment with its length prefix.
 func record(text string) []byte { return []byte("\x00\x00\x00\x04" + text) }
 
-func emit(ctx context.Context, p *shuffle.ResultPartition, records ...string) error {
+func emit(ctx context.Context, p *partition.ResultPartition, records ...string) error {
 	for _, r := range records {
 		if err := p.EmitRecord(ctx, record(r), 0); err != nil {
 			return err
@@ -73,42 +74,42 @@ func emit(ctx context.Context, p *shuffle.ResultPartition, records ...string) er
 var scenarios = []scenario{
 	{
 		name: "records and the end", segments: 4,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			return errors.Join(emit(ctx, p, "aaaa", "bbbb", "cccc"), p.Finish(ctx))
 		},
 		read: []string{"aaaabbbbcccc"}, end: io.EOF,
 	},
 	{
 		name: "flushes and then silence", segments: 4,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			return errors.Join(emit(ctx, p, "aaaa"), p.FlushAll(), emit(ctx, p, "bbbb", "cccc"), p.FlushAll(), p.FlushAll())
 		},
 		read: []string{"aaaabbbbcccc"},
 	},
 	{
 		name: "event and then silence", segments: 4,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			return errors.Join(emit(ctx, p, "aaaa"), p.BroadcastEvent(ctx, shuffle.CustomEvent{Name: "event"}))
 		},
 		read: []string{"aaaa", "event"},
 	},
 	{
 		name: "priority event", segments: 4,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			return p.BroadcastEvent(ctx, shuffle.CustomEvent{Name: "event", Priority: true})
 		},
 		read: []string{"event"},
 	},
 	{
 		name: "full pool", segments: 2,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			return errors.Join(emit(ctx, p, "aaaa", "bbbb", "cccc", "dddd", "eeee"), p.Finish(ctx))
 		},
 		read: []string{"aaaabbbbccccddddeeee"}, end: io.EOF,
 	},
 	{
 		name: "events before a full pool", segments: 2,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			event := shuffle.CustomEvent{Name: "event"}
 			return errors.Join(p.BroadcastEvent(ctx, event), emit(ctx, p, "aaaa", "bbbb", "cccc", "dddd", "eeee"), p.FlushAll())
 		},
@@ -116,20 +117,20 @@ var scenarios = []scenario{
 	},
 	{
 		name: "producer lost", segments: 4,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			return emit(ctx, p, "aaaa", "bbbb", "cccc")
 		},
-		control: func(g *reader.InputGate, _ *shuffle.ResultPartition) {
+		control: func(g *gate.InputGate, _ *partition.ResultPartition) {
 			g.FailChannel(0, errPeer)
 		},
 		end: errPeer,
 	},
 	{
 		name: "partition released while the writer waits", segments: 2,
-		write: func(ctx context.Context, p *shuffle.ResultPartition) error {
+		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			return emit(ctx, p, "aaaa", "bbbb", "cccc", "dddd", "eeee")
 		},
-		control: func(_ *reader.InputGate, p *shuffle.ResultPartition) { p.EndedByHost(shuffle.ErrPartitionReleased) },
+		control: func(_ *gate.InputGate, p *partition.ResultPartition) { p.EndedByHost(shuffle.ErrPartitionReleased) },
 		failed:  shuffle.ErrPartitionReleased,
 	},
 }
