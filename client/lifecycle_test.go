@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/daemon"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
 	"shuffled/shuffle"
@@ -171,7 +172,7 @@ func TestStrictIsolationForbidsNewWriters(t *testing.T) {
 }
 
 func TestEmbeddedDaemonIsTheSame(t *testing.T) {
-	checkLeaks(t)
+	leaktest.Check(t)
 	c, err := Embedded(EmbeddedConfig{Memory: 16 << 20, SegmentSize: 4096})
 	require.NoError(t, err)
 	require.Equal(t, 4096, c.Daemon().SegmentSize)

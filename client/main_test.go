@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"shuffled/internal/daemon"
-	"shuffled/internal/test/fdtest"
-	"shuffled/memseg"
+	"shuffled/internal/test/leaktest"
 	"shuffled/shuffle"
 )
 
@@ -23,7 +21,7 @@ func TestMain(m *testing.M) {
 		runChild(role)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // firstOrdinal makes every cursor of a test wrap.
@@ -39,15 +37,6 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// checkLeaks fails the test if it ends with other descriptors or mappings than
-// it began with. It must be called before anything that makes some.
-func checkLeaks(t testing.TB) {
-	t.Helper()
-	fdtest.Check(t)
-	mappings := memseg.LiveMappings()
-	t.Cleanup(func() { require.Equal(t, mappings, memseg.LiveMappings(), "mappings") })
-}
-
 // A testDaemon is a server in this process that listens on a real socket.
 type testDaemon struct {
 	*daemon.Server
@@ -60,7 +49,7 @@ func testConfig() daemon.Config {
 
 func startDaemon(t testing.TB, config daemon.Config) *testDaemon {
 	t.Helper()
-	checkLeaks(t)
+	leaktest.Check(t)
 	server, err := daemon.NewServer(config)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "s")

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"shuffled/internal/opened"
 	"shuffled/shuffle"
 )
 
@@ -68,6 +69,7 @@ func NewConn(socket *net.UnixConn) (*Conn, error) {
 		typeErr, bufferErr     error
 	)
 	err = raw.Control(func(fd uintptr) {
+		opened.Descriptors(int(fd))
 		socketType, typeErr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE)
 		sendBuffer, bufferErr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
 	})

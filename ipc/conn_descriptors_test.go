@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
 
 func TestReceivedDescriptorsAreTheFilesSentAndCloseOnExec(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	region, doorbell := newFile(t, "region"), newFile(t, "doorbell")
 	require.NoError(t, a.Send(hello(1, 0), region, doorbell))
@@ -35,7 +35,7 @@ func TestReceivedDescriptorsAreTheFilesSentAndCloseOnExec(t *testing.T) {
 }
 
 func TestDescriptorsBelongToTheirMessage(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	first, third := newFile(t, "first"), newFile(t, "third")
 	require.NoError(t, a.Send(hello(1, 0), first))
@@ -59,7 +59,7 @@ func TestDescriptorsBelongToTheirMessage(t *testing.T) {
 }
 
 func TestMessageCarriesUpTo253Descriptors(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	files := newFiles(t, MaxFDs+1)
 
@@ -80,14 +80,14 @@ func TestMessageCarriesUpTo253Descriptors(t *testing.T) {
 func TestDescriptorsLostForWantOfSlotsCostOneMessage(t *testing.T) {
 	for _, slots := range []uint64{0, 1, 7} {
 		t.Run(fmt.Sprintf("%d of 8 fit", slots), func(t *testing.T) {
-			fdtest.Check(t)
+			leaktest.Check(t)
 			a, b := newPair(t)
 			files := newFiles(t, 8)
-			before := fdtest.Open()
+			before := leaktest.Descriptors()
 			require.NoError(t, a.Send(hello(1, 0), files...))
 
 			got := &controlpb.ClientMessage{}
-			restore := fdtest.Leave(t, slots)
+			restore := leaktest.LeaveDescriptors(t, slots)
 			fds, err := b.Receive(got)
 			restore()
 			require.ErrorIs(t, err, ErrDescriptorsLost)
@@ -109,14 +109,14 @@ func TestDescriptorsLostForWantOfSlotsCostOneMessage(t *testing.T) {
 }
 
 func TestRefusedDescriptorsAreNeverOpened(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	b.RefuseDescriptors()
 	require.NoError(t, a.Send(hello(1, 0)))
 	require.NoError(t, a.Send(hello(2, 0), newFiles(t, MaxFDs)...))
 	_, err := b.Receive(&controlpb.ClientMessage{})
 	require.NoError(t, err)
-	restore := fdtest.Leave(t, 0)
+	restore := leaktest.LeaveDescriptors(t, 0)
 	defer restore()
 	_, err = b.Receive(&controlpb.ClientMessage{})
 	require.ErrorIs(t, err, shuffle.ErrProtocol)

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
 
 func TestEndOfPeerIsEOFAfterEverythingItSent(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	file := newFiles(t, 1)
 	require.NoError(t, a.Send(hello(1, 0)))
@@ -38,7 +38,7 @@ func TestEndOfPeerIsEOFAfterEverythingItSent(t *testing.T) {
 
 // The kernel reports a reset ahead of the packets that the peer had sent.
 func TestPeerThatEndsWithMessagesUnreadIsStillReadToItsEnd(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	require.NoError(t, b.Send(hello(1, 0)), "never read")
 	require.NoError(t, a.Send(hello(2, 0)))
@@ -55,7 +55,7 @@ func TestPeerThatEndsWithMessagesUnreadIsStillReadToItsEnd(t *testing.T) {
 func TestKilledPeerIsEOF(t *testing.T) {
 	for _, unread := range []bool{false, true} {
 		t.Run(fmt.Sprintf("unread=%v", unread), func(t *testing.T) {
-			fdtest.Check(t)
+			leaktest.Check(t)
 			c, peer := newRawPair(t)
 			file := os.NewFile(uintptr(peer), "peer")
 			child := exec.Command("sleep", "600")
@@ -83,7 +83,7 @@ func TestKilledPeerIsEOF(t *testing.T) {
 }
 
 func TestEmptyPacketIsEndOfPeer(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	c, peer := newRawPair(t)
 	require.NoError(t, unix.Sendto(peer, nil, 0, nil))
 	_, err := c.Receive(&controlpb.ClientMessage{})
@@ -91,7 +91,7 @@ func TestEmptyPacketIsEndOfPeer(t *testing.T) {
 }
 
 func TestSendToAnEndedPeerIsEOFAndLeavesWhatItSent(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	require.NoError(t, b.Send(hello(1, 0)), "never read")
 	require.NoError(t, a.Send(hello(2, 0)))
@@ -110,7 +110,7 @@ func TestSendToAnEndedPeerIsEOFAndLeavesWhatItSent(t *testing.T) {
 }
 
 func TestCloseUnblocksReceiveAndSend(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, _ := newPair(t)
 	a.SetSendTimeout(0)
 	errs := make(chan error, 2)
@@ -133,7 +133,7 @@ func TestCloseUnblocksReceiveAndSend(t *testing.T) {
 }
 
 func TestCallsAfterCloseReturnErrClosed(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, _ := newPair(t)
 	require.NoError(t, a.Close())
 	require.NoError(t, a.Close())

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 )
 
 func TestSendToAPeerThatDoesNotReadTimesOutAndSendsNothing(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	a.SetSendTimeout(30 * time.Millisecond)
 	sent := fillSocket(t, a)
@@ -37,7 +37,7 @@ func TestSendToAPeerThatDoesNotReadTimesOutAndSendsNothing(t *testing.T) {
 }
 
 func TestWaitingBehindABlockedSenderTimesOutToo(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, _ := newPair(t)
 	require.NoError(t, a.acquireSend(time.Time{}))
 	a.SetSendTimeout(10 * time.Millisecond)
@@ -48,7 +48,7 @@ func TestWaitingBehindABlockedSenderTimesOutToo(t *testing.T) {
 }
 
 func TestConcurrentSendersDoNotMixMessages(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	const senders, each = 8, 200
 	file := newFiles(t, 1)
@@ -83,7 +83,7 @@ func TestConcurrentSendersDoNotMixMessages(t *testing.T) {
 }
 
 func TestSendBufferIsRaisedToHoldTheLongestMessage(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fds[1])

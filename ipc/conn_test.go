@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -40,7 +40,7 @@ func requireMessage(t testing.TB, want, got proto.Message) {
 }
 
 func TestReceiveReturnsMessagesWholeAndInOrder(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	for id, size := range []int{0, 1, 1000, 60_000} {
 		require.NoError(t, a.Send(hello(uint64(id), size)))
@@ -55,7 +55,7 @@ func TestReceiveReturnsMessagesWholeAndInOrder(t *testing.T) {
 }
 
 func TestMessageSizeIsLimitedOnSend(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	err := a.Send(helloOfSize(t, MaxMessageSize+1))
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
@@ -121,10 +121,10 @@ func TestPacketsOutsideTheProtocolAreErrorsAndTheirDescriptorsClosed(t *testing.
 		{"above the limit by far", make([]byte, MaxMessageSize+50_000), "packet: got more than 131072 bytes, limit 131072"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			fdtest.Check(t)
+			leaktest.Check(t)
 			c, peer := newRawPair(t)
 			files := newFiles(t, 3)
-			before := fdtest.Open()
+			before := leaktest.Descriptors()
 			require.NoError(t, unix.Sendmsg(peer, test.packet, unix.UnixRights(files...), nil, 0))
 
 			fds, err := c.Receive(&controlpb.ClientMessage{})
@@ -141,7 +141,7 @@ func TestPacketsOutsideTheProtocolAreErrorsAndTheirDescriptorsClosed(t *testing.
 }
 
 func TestMessageOfALaterVersionKeepsItsKnownFields(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	c, peer := newRawPair(t)
 	packet, err := proto.Marshal(&controlpb.ClientMessage{RequestId: 9})
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestMessageOfALaterVersionKeepsItsKnownFields(t *testing.T) {
 }
 
 func TestReceiveResetsTheMessage(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	require.NoError(t, a.Send(&controlpb.ClientMessage{RequestId: 3}))
 	got := hello(8, 10)
@@ -165,7 +165,7 @@ func TestReceiveResetsTheMessage(t *testing.T) {
 }
 
 func TestNewConnTakesSeqpacketSocketsOnly(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	for _, fd := range fds {
@@ -184,7 +184,7 @@ func TestNewConnTakesSeqpacketSocketsOnly(t *testing.T) {
 }
 
 func TestPeerIsTheProcessAtTheOtherEnd(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	want := Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), PID: int32(os.Getpid())}
 	a, b := newPair(t)
 	dialled, accepted := newSocket(t)
@@ -217,7 +217,7 @@ func newSocket(t testing.TB) (dialled, accepted *Conn) {
 }
 
 func TestReceiveDoesNotAllocateItsBuffer(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	msg, got := hello(1, 0), &controlpb.ClientMessage{}
 	roundTrip := func() {

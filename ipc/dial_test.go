@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
 
 func TestDialReachesTheListener(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	dialled, accepted := newSocket(t)
 	require.NoError(t, dialled.Send(hello(5, 0)))
 	got := &controlpb.ClientMessage{}
@@ -30,7 +30,7 @@ func TestDialReachesTheListener(t *testing.T) {
 }
 
 func TestDialErrorsSayWhatWhereAndWhatToDo(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 
@@ -70,7 +70,7 @@ func TestDialErrorsSayWhatWhereAndWhatToDo(t *testing.T) {
 }
 
 func TestLongestSocketPathCanBeListenedOnAndDialled(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	t.Chdir(t.TempDir())
 	path := strings.Repeat("s", MaxSocketPath)
 	require.NoError(t, CheckSocketPath(path))
@@ -99,7 +99,7 @@ func asNobody(t *testing.T, f func()) {
 }
 
 func TestDialWithoutPermissionIsErrPermission(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestDialWithoutPermissionIsErrPermission(t *testing.T) {
 }
 
 func TestDialWaitsForAFullBacklogAsLongAsItsContext(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestDialWaitsForAFullBacklogAsLongAsItsContext(t *testing.T) {
 }
 
 func TestDialIsEndedByItsContext(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Dial(ctx, filepath.Join(t.TempDir(), "s"))

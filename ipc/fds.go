@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/opened"
 	"shuffled/shuffle"
 )
 
@@ -91,6 +92,7 @@ func parseRights(control []byte) (FDs, error) {
 		if err != nil {
 			return fds, fmt.Errorf("descriptors of a packet: %w", err)
 		}
+		opened.Descriptors(rights...)
 		fds = append(fds, rights...)
 	}
 	return fds, nil

@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/shuffle"
 )
 
 func TestFDsCloseWhatWasNotTaken(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	fds := FDs{newFile(t, "taken"), newFile(t, "left")}
 	left := fds[1]
 	taken := fds.Take(0)
@@ -26,7 +26,7 @@ func TestFDsCloseWhatWasNotTaken(t *testing.T) {
 }
 
 func TestFDsExpectClosesAnotherNumberOfThem(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	require.NoError(t, FDs(nil).Expect(0, "Ack"))
 	err := FDs(nil).Expect(2, "PartitionCreated")
 	require.ErrorIs(t, err, shuffle.ErrProtocol)

@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/test/leaktest"
 )
 
 // testPatience bounds what a test waits for; none depends on its length.
 const testPatience = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // newPair returns both ends of a connection, which the end of the test closes.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
 )
@@ -32,7 +32,7 @@ func blockOutbox(t *testing.T, o *Outbox) uint64 {
 }
 
 func TestOutboxSendsInOrderAndClosesDescriptorsAfterSending(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	o := NewOutbox(a, 1000)
 	const messages = 300
@@ -76,10 +76,10 @@ func TestOutboxOverflowEndsTheSessionAndSaysSo(t *testing.T) {
 		{"bytes", 1000, 100_000, "limit 4194304: quota exceeded"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			fdtest.Check(t)
+			leaktest.Check(t)
 			a, _ := newPair(t)
 			files := newFiles(t, 1)
-			before := fdtest.Open()
+			before := leaktest.Descriptors()
 			o := NewOutbox(a, test.limit)
 			defer o.Close()
 			received := make(chan error, 1)
@@ -101,13 +101,13 @@ func TestOutboxOverflowEndsTheSessionAndSaysSo(t *testing.T) {
 			require.ErrorIs(t, o.Post(hello(1, 0), dup(t, files[0])), shuffle.ErrQuotaExceeded, "a later Post has the same reason")
 			o.Close()
 			require.ErrorIs(t, o.Err(), shuffle.ErrQuotaExceeded, "Close keeps the reason")
-			require.Len(t, fdtest.Open(), len(before)-1, "descriptors of dropped messages, and the socket")
+			require.Len(t, leaktest.Descriptors(), len(before)-1, "descriptors of dropped messages, and the socket")
 		})
 	}
 }
 
 func TestOutboxWaitsForAPeerThatDoesNotReadAsLongAsTheQueueHasRoom(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	a.SetSendTimeout(time.Millisecond) // of Send only
 	o := NewOutbox(a, 10)
@@ -124,7 +124,7 @@ func TestOutboxWaitsForAPeerThatDoesNotReadAsLongAsTheQueueHasRoom(t *testing.T)
 }
 
 func TestOutboxLimitsAreOfWhatIsQueuedAtOneTime(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	o := NewOutbox(a, 2)
 	defer o.Close()
@@ -138,7 +138,7 @@ func TestOutboxLimitsAreOfWhatIsQueuedAtOneTime(t *testing.T) {
 }
 
 func TestOutboxRefusesAMessageThatCannotBeSentAndGoesOn(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	o := NewOutbox(a, 10)
 	defer o.Close()
@@ -158,7 +158,7 @@ func TestOutboxRefusesAMessageThatCannotBeSentAndGoesOn(t *testing.T) {
 }
 
 func TestOutboxOfAnEndedPeerLeavesWhatThePeerSent(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	require.NoError(t, b.Send(hello(1, 0)))
 	require.NoError(t, b.Close())
@@ -179,7 +179,7 @@ func TestOutboxOfAnEndedPeerLeavesWhatThePeerSent(t *testing.T) {
 }
 
 func TestOutboxCloseDropsTheQueueOfABlockedPeer(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, _ := newPair(t)
 	o := NewOutbox(a, 100)
 	blockOutbox(t, o)
@@ -192,7 +192,7 @@ func TestOutboxCloseDropsTheQueueOfABlockedPeer(t *testing.T) {
 }
 
 func TestOutboxShutdownSendsWhatWasPosted(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	o := NewOutbox(a, 1000)
 	posted := blockOutbox(t, o)
@@ -223,7 +223,7 @@ func TestOutboxShutdownSendsWhatWasPosted(t *testing.T) {
 }
 
 func TestOutboxShutdownEndsWithItsContext(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, _ := newPair(t)
 	o := NewOutbox(a, 10)
 	blockOutbox(t, o)
@@ -236,7 +236,7 @@ func TestOutboxShutdownEndsWithItsContext(t *testing.T) {
 }
 
 func TestOutboxBuildsAMessageWhenItsTurnHasCome(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	a, b := newPair(t)
 	o := NewOutbox(a, 100)
 	defer o.Close()
@@ -283,7 +283,7 @@ func TestOutboxEndsWithTheErrorOfABuildFunction(t *testing.T) {
 		{"a message above the limit", hello(1, MaxMessageSize), nil, shuffle.ErrInvalidArgument},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			fdtest.Check(t)
+			leaktest.Check(t)
 			a, b := newPair(t)
 			o := NewOutbox(a, 10)
 			defer o.Close()
@@ -298,7 +298,7 @@ func TestOutboxEndsWithTheErrorOfABuildFunction(t *testing.T) {
 }
 
 func TestOutboxKeepsNoDescriptorWhenPostsRaceWithItsEnd(t *testing.T) {
-	fdtest.Check(t)
+	leaktest.Check(t)
 	for range 50 {
 		a, b, err := Pair()
 		require.NoError(t, err)

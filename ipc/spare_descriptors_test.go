@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc/controlpb"
 )
 
@@ -20,7 +20,7 @@ func TestSpareDescriptorsAreForNotificationsThatBringSome(t *testing.T) {
 		"answer":                        {1, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fdtest.Check(t)
+			leaktest.Check(t)
 			a, b := newPair(t)
 			b.KeepSpareDescriptors()
 			defer b.spare.close()

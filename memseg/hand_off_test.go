@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"shuffled/internal/test/leaktest"
 )
 
 func init() { children["hand-offs"] = handOffChild }
@@ -235,7 +237,7 @@ func logHandOffs(t *testing.T, n uint64, begin time.Time, sides ...*handOffSide)
 func TestParkedHandOffs(t *testing.T) {
 	for _, mode := range handOffModes {
 		t.Run(mode, func(t *testing.T) {
-			checkHeld(t)
+			leaktest.Check(t)
 			n := handOffs(t, 200_000)
 			seed := newRandom(t).Uint64()
 			l, g, err := handOffLayouts()

@@ -7,14 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 )
 
 // childVariable names the part that this test binary plays when a test has
@@ -32,33 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	mappings, descriptors := LiveMappings(), fdtest.Open()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		left, changes := LiveMappings()-mappings, descriptors.Changes()
-		if code == 0 && !isFuzzing() && (left != 0 || len(changes) > 0) {
-			fmt.Fprintf(os.Stderr, "%d mappings are left, descriptors have changed: %q\n", left, changes)
-			code = 1
-		}
-		os.Exit(code)
-	}))
-}
-
-func isFuzzing() bool {
-	for _, arg := range os.Args {
-		if strings.HasPrefix(arg, "-test.fuzz") && !strings.HasPrefix(arg, "-test.fuzzcachedir") {
-			return true
-		}
-	}
-	return false
-}
-
-// checkHeld fails the test if it ends with other mappings or descriptors than it
-// began with. It must be called before anything that makes some.
-func checkHeld(t testing.TB) {
-	t.Helper()
-	fdtest.Check(t)
-	before := LiveMappings()
-	t.Cleanup(func() { require.Equal(t, before, LiveMappings(), "mappings") })
+	leaktest.Main(m)
 }
 
 // newRandom returns a source of random numbers whose seed is logged. The variable

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/opened"
 )
 
 // sizeSeals fix the size of a shared object for good, so that no peer can
@@ -113,6 +115,7 @@ func (m *Memfd) init(fd int, open bool) error {
 
 func reopen(fd, flags int) (int, error) {
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), flags|unix.O_CLOEXEC, 0)
+	opened.Descriptors(fd)
 	return fd, os.NewSyscallError("open /proc/self/fd", err)
 }
 
@@ -188,6 +191,7 @@ func (m *Memfd) Dup() (int, error) {
 	err := m.control(func(fd int) error {
 		var err error
 		dup, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		opened.Descriptors(dup)
 		return os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 	})
 	if err != nil {

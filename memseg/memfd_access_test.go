@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/test/leaktest"
 )
 
 func init() { children["intruder"] = intrude }
@@ -163,7 +165,7 @@ func with(base, changes map[string]string) map[string]string {
 }
 
 func TestReadOnlyDescriptorStaysReadOnlyForThisUser(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	want, wantStrict := owner, strictOwner
 	if os.Geteuid() == 0 {
 		t.Log("root may re-open an object of mode 0400 for writing; the seal against future writes holds for root too")
@@ -184,7 +186,7 @@ func TestReadOnlyDescriptorStaysReadOnlyForAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
 	}
-	checkHeld(t)
+	leaktest.Check(t)
 	for _, strict := range []bool{false, true} {
 		fd, done, err := handOut(strict)
 		require.NoError(t, err)

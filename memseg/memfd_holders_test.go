@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/test/leaktest"
 )
 
 func init() {
@@ -64,7 +66,7 @@ func requireAlone(t *testing.T, m *Memfd, want bool, while string) {
 }
 
 func TestObjectIsAloneOnlyWhenNobodyElseHasItOpenOrMapped(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	if !TellsHolders() {
 		t.Skip("this kernel gives no leases on shared memory objects")
 	}
@@ -106,7 +108,7 @@ func TestObjectIsAloneOnlyWhenNobodyElseHasItOpenOrMapped(t *testing.T) {
 }
 
 func TestObjectIsAloneWhenItsHolderWasKilled(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	if !TellsHolders() {
 		t.Skip("this kernel gives no leases on shared memory objects")
 	}
@@ -149,7 +151,7 @@ func vmFlags(t *testing.T, name string) (flags []string) {
 }
 
 func TestMappingsAreNotDumped(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	for _, size := range []int64{3 * pageSize, 2*HugePageSize() + pageSize} {
 		m, err := CreateMemfd("memseg-not-dumped", size)
 		require.NoError(t, err)
@@ -197,7 +199,7 @@ func TestCoreDumpOfAWriterBacksNothing(t *testing.T) {
 	if bytes.HasPrefix(pattern, []byte("|")) {
 		t.Skipf("core dumps go to a program: %s", pattern)
 	}
-	checkHeld(t)
+	leaktest.Check(t)
 	m := newMemfd(t, 64<<20)
 	fd, err := m.HandOut()
 	require.NoError(t, err)

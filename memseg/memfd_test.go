@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/test/leaktest"
 )
 
 const mib = 1 << 20
@@ -21,7 +23,7 @@ func withFD(t testing.TB, m *Memfd, f func(fd int)) {
 }
 
 func TestSizeOfASharedObjectIsFixed(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m := newMemfd(t, 3*pageSize)
 	withFD(t, m, func(fd int) {
 		seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
@@ -70,7 +72,7 @@ func TestSizeIsRoundedUpToPages(t *testing.T) {
 }
 
 func TestEveryCallAfterCloseIsRefused(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m, err := CreateMemfd("memseg-test", pageSize)
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
@@ -94,7 +96,7 @@ func TestEveryCallAfterCloseIsRefused(t *testing.T) {
 }
 
 func TestMappingsOutliveTheDescriptor(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m, err := CreateMemfd("memseg-test", pageSize)
 	require.NoError(t, err)
 	region, err := m.Map(ReadWrite, 0)
@@ -105,7 +107,7 @@ func TestMappingsOutliveTheDescriptor(t *testing.T) {
 }
 
 func TestMapOfAPartAndBeyondTheObject(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m := newMemfd(t, 4*pageSize)
 	region, err := m.Map(ReadOnly, pageSize)
 	require.NoError(t, err)
@@ -127,7 +129,7 @@ func receive(t *testing.T, fd int, size int64) (*Memfd, error) {
 }
 
 func TestReceivedDescriptorIsRefusedUnlessItIsASealedObjectOfItsSize(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	file := func(dir string) func(*testing.T) int {
 		return func(t *testing.T) int {
 			if _, err := os.Stat(dir); err != nil {
@@ -176,7 +178,7 @@ func TestReceivedDescriptorIsRefusedUnlessItIsASealedObjectOfItsSize(t *testing.
 		{"negative size", memfd(pageSize, sizeSeals), -pageSize, ErrRegionSize},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			checkHeld(t) // the descriptor is closed
+			leaktest.Check(t) // the descriptor is closed
 			fd := row.open(t)
 			defer func() { require.NoError(t, unix.Close(fd)) }()
 			_, err := receive(t, fd, row.size)
@@ -184,7 +186,7 @@ func TestReceivedDescriptorIsRefusedUnlessItIsASealedObjectOfItsSize(t *testing.
 		})
 	}
 	t.Run("no descriptor", func(t *testing.T) {
-		checkHeld(t)
+		leaktest.Check(t)
 		_, err := ReceiveMemfd(-1, pageSize, "received")
 		require.Error(t, err)
 		_, err = ReceiveMemfd(1<<20, pageSize, "received")
@@ -193,7 +195,7 @@ func TestReceivedDescriptorIsRefusedUnlessItIsASealedObjectOfItsSize(t *testing.
 }
 
 func TestSenderCannotTruncateAnObjectUnderItsReader(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	sender := newMemfd(t, 2*pageSize)
 	require.NoError(t, sender.WriteAt([]byte("payload"), pageSize))
 	withFD(t, sender, func(fd int) {
@@ -210,7 +212,7 @@ func TestSenderCannotTruncateAnObjectUnderItsReader(t *testing.T) {
 }
 
 func TestFutureWriteSealKeepsThePresentWriterAndRefusesNewOnes(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m := newMemfd(t, 2*pageSize)
 	require.NoError(t, m.Commit(0, pageSize))
 	writer, err := m.Map(ReadWrite, 0)
@@ -246,7 +248,7 @@ func TestSealedSealsRefuseFurtherOnes(t *testing.T) {
 }
 
 func TestPunchGivesMemoryBackAndLeavesZeros(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m := newMemfd(t, 4*mib)
 	region, err := m.Map(ReadWrite, 0)
 	require.NoError(t, err)
@@ -287,7 +289,7 @@ func TestCommitBeyondTheObjectIsRefused(t *testing.T) {
 }
 
 func TestStoreToAReadOnlyMappingIsAnError(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m := newMemfd(t, pageSize)
 	region, err := m.Map(ReadOnly, 0)
 	require.NoError(t, err)
@@ -303,7 +305,7 @@ func TestStoreToAReadOnlyMappingIsAnError(t *testing.T) {
 }
 
 func TestLoadBeyondTheEndOfAnObjectIsAnError(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	fd, err := unix.MemfdCreate("memseg-test", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Close(fd)) }()

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shuffled/internal/opened"
 )
 
 // Access says what a mapping allows.
@@ -54,7 +56,9 @@ func LiveMappings() int64 { return liveMappings.Load() }
 
 func newMappedRegion(name string, mem []byte, access Access) *Region {
 	liveMappings.Add(1)
-	return &Region{name: name, mem: mem, access: access, refs: 1}
+	r := &Region{name: name, mem: mem, access: access, refs: 1}
+	opened.Mapping(r, name)
+	return r
 }
 
 // NewHeapRegion returns a zeroed region in the Go heap, read-write.
@@ -143,6 +147,7 @@ func (r *Region) drop() error {
 	mem := r.mem
 	r.mem = nil
 	liveMappings.Add(-1)
+	opened.Unmapped(r)
 	if err := r.letGo(mem); err != nil {
 		return fmt.Errorf("unmap region %q: %w", r.name, err)
 	}

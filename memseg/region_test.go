@@ -12,10 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/test/leaktest"
 )
 
 func TestRegionIsUnmappedWithItsLastReference(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m, err := CreateMemfd("memseg-last-reference", pageSize)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
@@ -105,7 +107,7 @@ func TestAddressesOfClosedRegionsAreFoundWhenTheyRunOut(t *testing.T) {
 }
 
 func TestLateCallsOnARegionAreRefused(t *testing.T) {
-	checkHeld(t)
+	leaktest.Check(t)
 	m := newMemfd(t, pageSize)
 	mapped := func() *Region {
 		region, err := m.Map(ReadWrite, 0)

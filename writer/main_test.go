@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"shuffled/internal/partition"
+	"shuffled/internal/test/leaktest"
 	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 	"shuffled/writer"
 )
 
-func TestMain(m *testing.M) { linktest.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // How long a condition may take to come true before a test fails, and how often
 // it is looked at.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"shuffled/bench"
+	"shuffled/internal/test/leaktest"
 )
 
 // With this variable set, the test binary is the program itself. Its value is
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		fault = bench.Fault(value)
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // words is a folder with known words.

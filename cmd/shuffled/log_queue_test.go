@@ -207,10 +207,11 @@ func TestDaemonWorksAndStopsThoughNobodyReadsItsLog(t *testing.T) {
 	consumer, err := client.Dial(ctx, client.WithSocket(socket))
 	require.NoError(t, err)
 	id := shuffle.NewPartitionID()
-	_, err = producer.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1})
+	p, err := producer.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1})
 	require.NoError(t, err)
 	gate := oneInput(t, consumer, id)
 	require.NoError(t, producer.Close())
+	require.NoError(t, p.Close(), "its mappings are not the client's to close")
 	for _, err = range reader.Records(context.Background(), gate, shuffle.Strings{}) {
 		break
 	}

@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"shuffled/internal/test/leaktest"
 )
 
 // asProgram makes this test binary behave as the program that it tests. It must
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(exitOK)
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // runProgram runs a command in this process.

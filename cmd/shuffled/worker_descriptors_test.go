@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuffled/internal/test/daemontest"
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/shuffle"
 )
 
@@ -34,7 +34,7 @@ func untilRefused(t *testing.T, free uint64, open func() (io.Closer, error)) (er
 	t.Helper()
 	for range 100 {
 		var opened io.Closer
-		restore := fdtest.Leave(t, free)
+		restore := leaktest.LeaveDescriptors(t, free)
 		opened, err = open()
 		restore()
 		if err != nil {
@@ -96,7 +96,7 @@ func TestWorkerWithFewDescriptorsHasManyPartitions(t *testing.T) {
 	producer, consumer := dial(t, d), dial(t, d)
 	const partitions = 200
 	// Both clients may be receiving a message with two.
-	defer fdtest.Leave(t, 4)()
+	defer leaktest.LeaveDescriptors(t, 4)()
 	spec := shuffle.GateSpec{Timeout: daemontest.Patience}
 	for range partitions {
 		spec.Inputs = append(spec.Inputs, shuffle.Input{Partition: shuffle.NewPartitionID()})

@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
-	"shuffled/internal/test/fdtest"
-	"shuffled/memseg"
+	"shuffled/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) {
@@ -21,18 +19,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	descriptors := fdtest.Open()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if changes := descriptors.Changes(); code == 0 && len(changes) > 0 {
-			fmt.Fprintf(os.Stderr, "descriptors have changed: %q\n", changes)
-			code = 1
-		}
-		if mappings := memseg.LiveMappings(); code == 0 && mappings != 0 {
-			fmt.Fprintf(os.Stderr, "%d mappings are left\n", mappings)
-			code = 1
-		}
-		os.Exit(code)
-	}))
+	leaktest.Main(m)
 }
 
 // openTracer returns a tracer that the end of the test closes. It skips the test

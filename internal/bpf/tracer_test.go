@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 )
 
 // goTool returns the path of the go command.
@@ -62,7 +62,7 @@ func TestWatchRefuses(t *testing.T) {
 }
 
 func TestClosedTracerReturnsErrClosed(t *testing.T) {
-	before := fdtest.Open()
+	before := leaktest.Descriptors()
 	tracer, err := Open(Options{})
 	if errors.Is(err, ErrUnsupported) {
 		t.Skip(err)

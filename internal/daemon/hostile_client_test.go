@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
@@ -74,13 +74,13 @@ func TestClientThatAsksAndDoesNotReadHoldsUpItself(t *testing.T) {
 			s := startServer(t, serverConfig())
 			s.requireServed() // whatever is opened on first use
 			c := s.greet()
-			before := fdtest.Open()
+			before := leaktest.Descriptors()
 			sent := c.flood(row.request)
 			snapshot := s.Snapshot()
 			require.LessOrEqual(t, snapshot.Gates, row.gates)
 			// Regions and doorbells of the gates, and one that its owner gets. What waits
 			// for the client is open nowhere else.
-			require.LessOrEqual(t, len(fdtest.Open())-len(before), 2*row.gates+1)
+			require.LessOrEqual(t, len(leaktest.Descriptors())-len(before), 2*row.gates+1)
 			under := s.underWay()
 			require.LessOrEqual(t, under.Bytes, int64(flightBytes)+2*freeFlight)
 			require.LessOrEqual(t, under.Descriptors, row.descriptors+2*ipc.MessageDescriptors)

@@ -3,9 +3,9 @@ package daemon
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"shuffled/internal/test/leaktest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/memseg"
@@ -37,15 +37,13 @@ func startServer(t testing.TB, config Config) *testServer {
 
 func startServerWith(t testing.TB, config Config, calls memoryCalls) *testServer {
 	t.Helper()
-	fdtest.Check(t)
-	mappings := memseg.LiveMappings()
+	leaktest.Check(t)
 	s, err := newServer(config, calls, time.Millisecond)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			require.ErrorIs(t, err, shuffle.ErrClosed)
 		}
-		require.Equal(t, mappings, memseg.LiveMappings(), "mappings")
 	})
 	return &testServer{s, t}
 }

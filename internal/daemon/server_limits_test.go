@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"shuffled/internal/test/fdtest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
 	"shuffled/shuffle"
@@ -47,7 +47,7 @@ func TestCreationWithoutDescriptorsNamesTheLimit(t *testing.T) {
 	} {
 		for free := range uint64(4) { // region, doorbell, and a copy of each
 			answer := func() *controlpb.ServerMessage {
-				defer fdtest.Leave(t, free)()
+				defer leaktest.LeaveDescriptors(t, free)()
 				return c.ask(msg())
 			}()
 			err := ipc.DecodeError(answer.GetError())

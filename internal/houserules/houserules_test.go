@@ -129,9 +129,10 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		"internal/sentinel":        {},
 		"internal/ctxerr":          {},
 		"internal/absent":          {},
+		"internal/opened":          {},
 		"internal/standstill":      {},
 	}
-	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent"}
+	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent", "internal/opened"}
 	for _, f := range sources(t) {
 		arrows, ok := allowed[f.folder()]
 		if !ok || f.isTest() {

@@ -3,7 +3,7 @@ package registry_test
 import (
 	"testing"
 
-	"shuffled/internal/test/linktest"
+	"shuffled/internal/test/leaktest"
 )
 
-func TestMain(m *testing.M) { linktest.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -18,12 +18,13 @@ import (
 
 	"shuffled/internal/gate"
 	"shuffled/internal/partition"
+	"shuffled/internal/test/leaktest"
 	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
 
-func TestMain(m *testing.M) { linktest.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // runTest is the TB of one run.
 type runTest struct {

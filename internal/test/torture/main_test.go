@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"shuffled/internal/test/daemontest"
+	"shuffled/internal/test/leaktest"
 	"shuffled/memseg"
 	"shuffled/shuffle"
 )
@@ -27,12 +27,11 @@ func TestMain(m *testing.M) {
 	if plan := os.Getenv(workerVariable); plan != "" {
 		os.Exit(work(plan))
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	leaktest.Main(m, func() {
 		if programDir != "" {
 			_ = os.RemoveAll(programDir)
 		}
-		os.Exit(code)
-	}))
+	})
 }
 
 var programDir string

@@ -1,16 +1,17 @@
-// Package fdtest finds the descriptors that tests leave open, and has tests run where
-// few are to be had.
-package fdtest
+package leaktest
 
 import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"shuffled/internal/opened"
 )
 
 // openPoller has the runtime open the descriptors of its poller, which it does on first
@@ -25,8 +26,8 @@ var openPoller = sync.OnceFunc(func() {
 // A Set says what each descriptor refers to, by its number.
 type Set map[string]string
 
-// Open returns the descriptors of this process.
-func Open() Set {
+// Descriptors returns the descriptors of this process.
+func Descriptors() Set {
 	openPoller()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -42,9 +43,10 @@ func Open() Set {
 }
 
 // Changes returns what has become of the descriptors since: +7 and a target for one that
-// was opened, -7 for one that was closed, both for one that was opened anew.
+// was opened, with the stack if it is known, -7 for one that was closed, both for one
+// that was opened anew.
 func (before Set) Changes() (changes []string) {
-	now := Open()
+	now := Descriptors()
 	for _, fd := range slices.Sorted(maps.Keys(before)) {
 		if now[fd] != before[fd] {
 			changes = append(changes, "-"+fd+" "+before[fd])
@@ -52,23 +54,20 @@ func (before Set) Changes() (changes []string) {
 	}
 	for _, fd := range slices.Sorted(maps.Keys(now)) {
 		if now[fd] != before[fd] {
-			changes = append(changes, "+"+fd+" "+now[fd])
+			number, _ := strconv.Atoi(fd)
+			change := "+" + fd + " " + now[fd]
+			if stack := opened.DescriptorStack(number, now[fd]); stack != "" {
+				change += "\n" + stack
+			}
+			changes = append(changes, change)
 		}
 	}
 	return changes
 }
 
-// Check fails the test if it ends with other descriptors than it began with. It must be
-// called before anything that opens some.
-func Check(t testing.TB) {
-	t.Helper()
-	before := Open()
-	t.Cleanup(func() { require.Empty(t, before.Changes(), "descriptors") })
-}
-
-// Leave lets this process open only so many descriptors more, until the returned
+// LeaveDescriptors lets this process open only so many descriptors more, until the returned
 // function is called.
-func Leave(t testing.TB, more uint64) (restore func()) {
+func LeaveDescriptors(t testing.TB, more uint64) (restore func()) {
 	t.Helper()
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))

@@ -1,4 +1,4 @@
-package fdtest
+package leaktest
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 func TestChangesAreWhatWasOpenedAndClosed(t *testing.T) {
 	first, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	before := Open()
+	before := Descriptors()
 	require.Equal(t, "/dev/null", before[strconv.Itoa(first)])
 	require.Empty(t, before.Changes())
 
@@ -27,7 +27,7 @@ func TestChangesAreWhatWasOpenedAndClosed(t *testing.T) {
 
 func TestNoMoreAreOpenedThanAreLeft(t *testing.T) {
 	Check(t)
-	restore := Leave(t, 2)
+	restore := LeaveDescriptors(t, 2)
 	defer restore()
 	for range 2 {
 		f, err := os.Open("/dev/null")
