@@ -6,7 +6,7 @@ import "fmt"
 
 // The steps of the consumer.
 const (
-	consumerReadsNotice at = iota + 1 // InputGate.lookForNews; start loads the count
+	consumerReadsNotice at = iota + 1 // InputGate.queueNotified; start loads the count
 	consumerCollects
 
 	consumerLooksForPriority // SubpartitionView.IsAvailable

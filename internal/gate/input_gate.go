@@ -270,7 +270,7 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 		if ctx.Err() != nil {
 			return shuffle.BufferOrEvent{}, fmt.Errorf("read input gate: %w", ctxerr.Of(ctx))
 		}
-		g.lookForNews()
+		g.queueNotified()
 		channel, ok := g.ready.pop()
 		if !ok {
 			if g.open == 0 {

@@ -15,7 +15,7 @@ func (g *InputGate) AttachChannel(channel int, view *partition.SubpartitionView)
 		g.FailChannel(channel, nil)
 		return
 	}
-	attached := g.hasChannel(channel) && g.leaveMail(func() {
+	attached := g.hasChannel(channel) && g.post(func() {
 		c := &g.channels[channel]
 		if c.ended || c.view != nil { // it has failed before
 			view.Close(false)
@@ -39,7 +39,7 @@ func (g *InputGate) FailChannel(channel int, err error) {
 	if !g.hasChannel(channel) {
 		return
 	}
-	g.leaveMail(func() {
+	g.post(func() {
 		c := &g.channels[channel]
 		if c.failure == nil {
 			c.failure = err
@@ -61,7 +61,7 @@ func (g *InputGate) SetDaemonLost(err error) {
 		err = fmt.Errorf("input gate: %w", shuffle.ErrDaemonLost)
 	}
 	g.daemonLost.CompareAndSwap(nil, &err)
-	g.leaveMail(func() {
+	g.post(func() {
 		for i := range g.channels {
 			if c := &g.channels[i]; c.view == nil && !c.ended && c.failure == nil {
 				c.failure = err
@@ -87,12 +87,12 @@ func (g *InputGate) Sever(err error) {
 			break
 		}
 	}
-	g.leaveMail(func() {})
+	g.post(func() {})
 }
 
-// leaveMail has f run by the reading goroutine, and wakes it. It reports false
+// post has f run by the reading goroutine, and wakes it. It reports false
 // once the gate is closed.
-func (g *InputGate) leaveMail(f func()) bool {
+func (g *InputGate) post(f func()) bool {
 	g.mailbox.Lock()
 	defer g.mailbox.Unlock()
 	if g.closed {

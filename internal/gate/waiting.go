@@ -9,8 +9,8 @@ import (
 	"shuffled/memseg"
 )
 
-// lookForNews queues channels that others gave news of.
-func (g *InputGate) lookForNews() {
+// queueNotified queues channels that others gave news of.
+func (g *InputGate) queueNotified() {
 	// The doorbell first: a ring that is taken note of before what it rang for is
 	// looked at would not end the next sleep.
 	if rings := g.bell.Rings(); rings != g.rings {
