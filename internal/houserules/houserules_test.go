@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,13 @@ func (f sourceFile) imports() []string {
 
 func sources(t *testing.T) []sourceFile {
 	t.Helper()
+	files, err := parseSources()
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+var parseSources = sync.OnceValues(func() ([]sourceFile, error) {
 	var files []sourceFile
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -55,10 +63,8 @@ func sources(t *testing.T) []sourceFile {
 		files = append(files, sourceFile{path: rel, ast: parsed})
 		return err
 	})
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	return files
-}
+	return files, err
+})
 
 func TestUnsafeLivesInFilesNamedSo(t *testing.T) {
 	for _, f := range sources(t) {
@@ -96,22 +102,6 @@ func TestAtomicFunctionsOnPointersLiveInUnsafeFiles(t *testing.T) {
 	}
 }
 
-// A peer can die between any two instructions, so nothing in shared memory is
-// ever waited for by comparing and swapping.
-func TestSharedWordsHaveNoCompareAndSwap(t *testing.T) {
-	for _, f := range sources(t) {
-		if f.folder() != "memseg" || !strings.Contains(f.path, "words_unsafe") {
-			continue
-		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok {
-				require.NotContains(t, id.Name, "CompareAndSwap", f.path)
-			}
-			return true
-		})
-	}
-}
-
 func TestImportsFollowTheArrows(t *testing.T) {
 	allowed := map[string][]string{
 		"memseg":                   {},
@@ -141,6 +131,35 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		for _, path := range f.imports() {
 			if inside, ok := strings.CutPrefix(path, "shuffled/"); ok && !slices.Contains(everywhere, inside) {
 				require.Contains(t, arrows, inside, "%s imports it", f.path)
+			}
+		}
+	}
+}
+
+// A worker runs without a daemon's code: only a client that has the daemon in it
+// links that.
+func TestWorkersImportNothingOfTheDaemon(t *testing.T) {
+	ofDaemon := []string{"internal/daemon", "internal/daemon/registry", "internal/throttle"}
+	imports := map[string][]string{}
+	for _, f := range sources(t) {
+		if f.isTest() || filepath.ToSlash(f.path) == "client/embedded.go" {
+			continue
+		}
+		for _, path := range f.imports() {
+			if inside, ok := strings.CutPrefix(path, "shuffled/"); ok {
+				imports[f.folder()] = append(imports[f.folder()], inside)
+			}
+		}
+	}
+	for _, worker := range []string{"client", "shuffle", "writer", "reader"} {
+		require.NotEmpty(t, imports[worker])
+		reached := []string{worker}
+		for i := 0; i < len(reached); i++ {
+			for _, path := range imports[reached[i]] {
+				require.NotContains(t, ofDaemon, path, "%s imports it, and %s needs that", reached[i], worker)
+				if !slices.Contains(reached, path) {
+					reached = append(reached, path)
+				}
 			}
 		}
 	}

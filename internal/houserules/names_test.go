@@ -1,0 +1,68 @@
+package houserules
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A file or package is named after what it holds.
+func TestFilesAndPackagesAreNamedAfterAConcept(t *testing.T) {
+	nothing := []string{"util", "utils", "common", "helper", "helpers", "types", "misc"}
+	for _, f := range sources(t) {
+		require.NotContains(t, nothing, f.ast.Name.Name, "%s: package", f.path)
+		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f.path), ".go"), "_test")
+		for _, word := range nothing {
+			require.False(t, slices.Contains(strings.Split(base, "_"), word), "%s is named %s", f.path, word)
+		}
+	}
+}
+
+// Words that a stranger stumbles over, with what says the same.
+func TestNamesAreTheFieldsWords(t *testing.T) {
+	instead := map[string]string{"unhand": "take back", "leavemail": "post", "lookfornews": "queue"}
+	for _, f := range sources(t) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				for word, better := range instead {
+					begins := strings.HasPrefix(strings.ToLower(id.Name), word)
+					require.False(t, begins, "%s: %s: say %s", f.path, id.Name, better)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// Pages are read side by side with code: lines of at most 120 characters, but for
+// tables, whose rows are lines, and code that is shown.
+func TestPagesHaveShortLines(t *testing.T) {
+	const width = 120
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	more, err := filepath.Glob(filepath.Join(root, "*.md"))
+	require.NoError(t, err)
+	pages = append(pages, more...)
+	require.NotEmpty(t, pages)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		number, isCode := 0, false
+		for line := range strings.Lines(string(text)) {
+			number++
+			line = strings.TrimRight(line, "\n")
+			if strings.HasPrefix(line, "```") {
+				isCode = !isCode
+			}
+			if !isCode && !strings.HasPrefix(line, "|") {
+				require.LessOrEqual(t, utf8.RuneCountInString(line), width, "%s:%d", filepath.Base(page), number)
+			}
+		}
+	}
+}
