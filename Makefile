@@ -5,7 +5,7 @@ BIN := bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: all build demo test race lint bench bench-report fuzz generate clean
+.PHONY: all build demo test race lint bench bench-report fuzz imports generate clean
 
 all: build
 
@@ -59,6 +59,9 @@ bench-report: build ## every workload, and a page in bench-report/report.html
 	$(BIN)/bench scale -json $(REPORT)/scale.json
 	-$(BIN)/bench audit -json $(REPORT)/audit.json
 	$(BIN)/bench report $(REPORT)/*.json -o $(REPORT)/report.html
+
+imports: ## which package imports which, by wing, with lines of code; ARGS=-dot for a graph
+	@$(GO) run ./internal/imports $(ARGS)
 
 generate: ## generated code, committed; needs protoc, and clang and llvm-strip of LLVM 14
 	$(GO) generate ./...
