@@ -143,8 +143,8 @@ func TestSegmentsThatComeBackGoToTheUserWhoHasLeast(t *testing.T) {
 	requireNetworkInvariants(t, p, []*Grant{holder, rich, poor})
 }
 
-// With many grants listeners hear later, but a user who comes is told at once what is
-// his, however many others there are.
+// With many grants listeners hear later, but a user that comes is told at once what is
+// its share, however many others there are.
 func TestShareOfAUserIsRightWhenItIsAskedFor(t *testing.T) {
 	const users, total = 4000, 400_000
 	p := newNetwork(t, total)

@@ -389,8 +389,8 @@ func TestProducerHearsOfItsSizeWhenItMatters(t *testing.T) {
 	s.requireIdle()
 }
 
-// A user whose reader hangs with an ended partition has its memory counted as his, so
-// that he leaves others theirs, and an operator can take it away.
+// A user whose reader hangs with an ended partition has its memory counted as its own, so
+// that it leaves others theirs, and an operator can take it away.
 func TestUserWhoseEndedPartitionIsKeptByAReaderLeavesTheOthersTheirs(t *testing.T) {
 	config := serverConfig()
 	config.Memory = 64 * 4096

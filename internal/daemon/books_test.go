@@ -239,7 +239,7 @@ func (s *testServer) leaveAReader() vanishedReader {
 	return v
 }
 
-// Whoever vanished with his connection may be reading on.
+// Whoever is gone with its connection may be reading on.
 func TestMemoryOfAReaderThatVanishedIsNotTakenAway(t *testing.T) {
 	s := startServer(t, greedyConfig())
 	v := s.leaveAReader()

@@ -21,7 +21,7 @@ const (
 
 // A leftBehind is what remains of a partition or a gate that was given up while
 // somebody still has its objects mapped or open, or a descriptor of them on its
-// way to him. It stays booked for its creator until nobody has: honest peers unmap
+// way to somebody. It stays booked for its creator until nobody has: honest peers unmap
 // within moments, others at their death. The books own it; who made it uses it no
 // more.
 type leftBehind struct {
@@ -35,7 +35,7 @@ type leftBehind struct {
 	charged  atomic.Int64  // segments of grant
 	backed   atomic.Int64  // bytes that the kernel holds for memfd, at the last look
 	// takes are the parts of memfd whose memory is taken away while somebody holds
-	// it, and again when he has brought it back; stays is how many bytes the kernel
+	// it, and again when it was brought back; stays is how many bytes the kernel
 	// may hold for the rest.
 	takes []byteRange
 	stays int64

@@ -77,7 +77,7 @@ func (s *session) handleAddInputs(id uint64, m *controlpb.AddInputs) error {
 }
 
 // decodeInput reads and checks an input. Without an owner it is of the user
-// himself: what others create under the same id is not taken for his.
+// that asks: what others create under the same id is not taken for its own.
 func (s *session) decodeInput(i int, in *controlpb.Input) (registry.SubpartitionClaim, error) {
 	invalid := func(field string, got any, want string) (registry.SubpartitionClaim, error) {
 		return registry.SubpartitionClaim{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].%s", i, field), got, want, shuffle.ErrInvalidArgument)

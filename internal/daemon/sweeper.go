@@ -10,7 +10,7 @@ const (
 	// second, which takes a few hundredths of a core.
 	sweepStep = 500
 	stepPause = 25 * time.Millisecond
-	// hotPause is how often that is looked at whose user takes memory that he was not
+	// hotPause is how often that is looked at whose user takes memory that it was not
 	// given, hotLooks for how long after the last time.
 	hotPause = 20 * time.Millisecond
 	hotLooks = 50

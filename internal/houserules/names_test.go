@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,5 +65,22 @@ func TestPagesHaveShortLines(t *testing.T) {
 				require.LessOrEqual(t, utf8.RuneCountInString(line), width, "%s:%d", filepath.Base(page), number)
 			}
 		}
+	}
+}
+
+// A process, a client or a user is "it" or "they" in comments and pages.
+func TestProcessesAreNoMen(t *testing.T) {
+	man := regexp.MustCompile(`(?i)\b(he|him|his|himself)\b`)
+	for _, f := range sources(t) {
+		for _, comments := range f.ast.Comments {
+			require.False(t, man.MatchString(comments.Text()), "%s: %s", f.path, comments.Text())
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.Empty(t, man.FindAllString(string(text), -1), page)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 )
 
-// A place is the stack of a call, innermost frame first.
-type place []uintptr
+// A callStack has the innermost frame first.
+type callStack []uintptr
 
 var (
 	tracing atomic.Bool
@@ -27,12 +27,12 @@ var (
 
 type descriptor struct {
 	target string // what it refers to: a number is soon given to something else
-	opened place
+	opened callStack
 }
 
 type mapping struct {
 	name   string
-	opened place
+	opened callStack
 }
 
 // Trace has everything remembered that is opened from now on.
@@ -101,14 +101,14 @@ func Mappings() map[any]string {
 	return all
 }
 
-func callers() place {
-	stack := make(place, 32)
+func callers() callStack {
+	stack := make(callStack, 32)
 	return stack[:runtime.Callers(3, stack)] // the caller of who called this package
 }
 
-func (p place) String() string {
+func (c callStack) String() string {
 	var text strings.Builder
-	frames := runtime.CallersFrames(p)
+	frames := runtime.CallersFrames(c)
 	for {
 		frame, more := frames.Next()
 		fmt.Fprintf(&text, "\t%s\n\t\t%s:%d\n", frame.Function, frame.File, frame.Line)
