@@ -41,7 +41,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	done
 
 bench: build ## throughput against the baselines, and the per-layer benchmarks
-	$(BIN)/bench throughput -size 16,100,8000 -seconds 1 -rounds 3
+	$(BIN)/bench throughput --size 16,100,8000 --seconds 1 --rounds 3
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./memseg ./pool ./reader ./writer
 
 # All workloads, short, and a page of what they measured. Counting may find more
@@ -53,11 +53,11 @@ ROUNDS ?= 3
 bench-report: build ## every workload, and a page in bench-report/report.html
 	mkdir -p $(REPORT)
 	rm -f $(REPORT)/*.json
-	$(BIN)/bench throughput -size 16,100,1000,8000 -transports shm,ceiling,unix,tcp,pipe,grpc -seconds $(SECONDS_PER_ROUND) -rounds $(ROUNDS) -json $(REPORT)/throughput.json
-	$(BIN)/bench latency -json $(REPORT)/latency.json
-	$(BIN)/bench fanout -json $(REPORT)/fanout.json
-	$(BIN)/bench scale -json $(REPORT)/scale.json
-	-$(BIN)/bench audit -json $(REPORT)/audit.json
+	$(BIN)/bench throughput --size 16,100,1000,8000 --transports shm,ceiling,unix,tcp,pipe,grpc --seconds $(SECONDS_PER_ROUND) --rounds $(ROUNDS) --json $(REPORT)/throughput.json
+	$(BIN)/bench latency --json $(REPORT)/latency.json
+	$(BIN)/bench fanout --json $(REPORT)/fanout.json
+	$(BIN)/bench scale --json $(REPORT)/scale.json
+	-$(BIN)/bench audit --json $(REPORT)/audit.json
 	$(BIN)/bench report $(REPORT)/*.json -o $(REPORT)/report.html
 
 imports: ## which package imports which, by wing, with lines of code; ARGS=-dot for a graph

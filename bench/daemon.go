@@ -52,7 +52,7 @@ func findDaemonOfSize(ctx context.Context, socket string, size daemonSize) (*ser
 	}
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
-		return nil, fmt.Errorf("start daemon: %w: give the socket of a running one with -socket", err)
+		return nil, fmt.Errorf("start daemon: %w: give the socket of a running one with --socket", err)
 	}
 	removeDir := func() { _ = os.RemoveAll(dir) }
 	d := &service{socket: filepath.Join(dir, "shuffled.sock")}
@@ -113,8 +113,8 @@ func daemonProgram() (string, error) {
 
 func (d *service) startProgram(ctx context.Context, program string, size daemonSize) error {
 	var log bytes.Buffer
-	command := exec.Command(program, "serve", "-socket", d.socket, "-memory", fmt.Sprint(size.memory),
-		"-max-control-memory", fmt.Sprint(size.control), "-metrics-address", "")
+	command := exec.Command(program, "serve", "--socket", d.socket, "--memory", fmt.Sprint(size.memory),
+		"--max-control-memory", fmt.Sprint(size.control), "--metrics-address", "")
 	command.Stderr = &log
 	command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGTERM, Setpgid: true} // Ctrl-C ends the workers first
 	if err := command.Start(); err != nil {

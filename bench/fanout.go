@@ -53,7 +53,7 @@ func (f *Fanout) Run(ctx context.Context) (*results.File, error) {
 	fmt.Fprintf(f.Out, "machine: %v\n", file.Machine)
 	plan := f.plan()
 	if len(plan) == 0 {
-		return nil, errors.New("nothing of this can be measured: choose fewer -subpartitions")
+		return nil, errors.New("nothing of this can be measured: choose fewer --subpartitions")
 	}
 	through, err := f.daemon(ctx)
 	if err != nil {
@@ -206,7 +206,7 @@ func (f *Fanout) evaluate(done []result) (r results.Round, payload int64, err er
 	}
 	records, wall := float64(sent-before), end-start
 	if records <= 0 || wall <= 0 {
-		return nil, 0, errors.New("nothing was sent in time: choose more -seconds")
+		return nil, 0, errors.New("nothing was sent in time: choose more --seconds")
 	}
 	bytes := records * float64(f.Size)
 	return results.Round{

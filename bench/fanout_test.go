@@ -47,7 +47,7 @@ func TestFanoutNoticesMissingRecords(t *testing.T) {
 	require.ErrorIs(t, err, ErrContent)
 	require.ErrorContains(t, err, "producers sent 10 records, consumers got 9")
 	_, _, err = f.evaluate([]result{{Records: 10, Before: 10, Span: Span{End: 1}}, {Records: 10}})
-	require.ErrorContains(t, err, "choose more -seconds")
+	require.ErrorContains(t, err, "choose more --seconds")
 }
 
 func TestFanoutLeavesOutStreamsThatNoProcessCanHold(t *testing.T) {

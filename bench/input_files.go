@@ -23,7 +23,7 @@ type InputFile struct {
 func ListInput(root string) ([]InputFile, error) {
 	resolved, err := filepath.EvalSymlinks(root)
 	if err != nil {
-		return nil, fmt.Errorf("list input: %w: does it exist? give a folder or file with -input", err)
+		return nil, fmt.Errorf("list input: %w: does it exist? give a folder or file with --input", err)
 	}
 	var files []InputFile
 	err = filepath.WalkDir(resolved, func(path string, entry fs.DirEntry, err error) error {
@@ -44,7 +44,7 @@ func ListInput(root string) ([]InputFile, error) {
 		return nil, fmt.Errorf("list input: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("list input: no regular file in %s: give a folder or file with -input", root)
+		return nil, fmt.Errorf("list input: no regular file in %s: give a folder or file with --input", root)
 	}
 	return files, nil
 }
@@ -118,13 +118,13 @@ func DefaultInput() (string, error) {
 	if root == "" {
 		out, err := exec.Command("go", "env", "GOROOT").Output()
 		if err != nil {
-			return "", fmt.Errorf("find the Go source tree, which is counted by default: go env GOROOT: %w: give a folder with -input", err)
+			return "", fmt.Errorf("find the Go source tree, which is counted by default: go env GOROOT: %w: give a folder with --input", err)
 		}
 		root = strings.TrimSpace(string(out))
 	}
 	source := filepath.Join(root, "src")
 	if _, err := os.Stat(source); err != nil {
-		return "", fmt.Errorf("find the Go source tree, which is counted by default: %w: give a folder with -input", err)
+		return "", fmt.Errorf("find the Go source tree, which is counted by default: %w: give a folder with --input", err)
 	}
 	return source, nil
 }

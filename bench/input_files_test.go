@@ -30,7 +30,7 @@ func TestListInputFindsRegularFilesOnly(t *testing.T) {
 func TestListInputSaysWhatIsWrong(t *testing.T) {
 	_, err := ListInput(filepath.Join(t.TempDir(), "nowhere"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, "-input")
+	require.ErrorContains(t, err, "--input")
 	_, err = ListInput(t.TempDir())
 	require.ErrorContains(t, err, "no regular file")
 }
@@ -74,7 +74,7 @@ func TestDefaultInputIsTheSourceOfTheGoInstallation(t *testing.T) {
 	t.Setenv("GOROOT", root)
 	_, err := DefaultInput()
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, err, "-input")
+	require.ErrorContains(t, err, "--input")
 	require.NoError(t, os.Mkdir(filepath.Join(root, "src"), 0o755))
 	source, err := DefaultInput()
 	require.NoError(t, err)
@@ -83,5 +83,5 @@ func TestDefaultInputIsTheSourceOfTheGoInstallation(t *testing.T) {
 	t.Setenv("GOROOT", "")
 	t.Setenv("PATH", "")
 	_, err = DefaultInput()
-	require.ErrorContains(t, err, "-input", "there is no go to ask")
+	require.ErrorContains(t, err, "--input", "there is no go to ask")
 }

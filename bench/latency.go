@@ -47,7 +47,7 @@ func (l *Latency) Run(ctx context.Context) (_ *results.File, err error) {
 	fmt.Fprintf(l.Out, "machine: %v\n", file.Machine)
 	plan := l.plan()
 	if len(plan) == 0 {
-		return nil, errors.New("no transport can do this: choose others with -transports, -path or -waiting")
+		return nil, errors.New("no transport can do this: choose others with --transports, --path or --waiting")
 	}
 	if l.Histograms != "" {
 		if err := os.MkdirAll(l.Histograms, 0o755); err != nil {
@@ -203,7 +203,7 @@ func evaluateLatencies(p latencyPlan, producer, consumer result) (results.Round,
 		return nil, nil, err
 	}
 	if taken.count() == 0 {
-		return nil, nil, errors.New("no record arrived after the warm-up: choose more -seconds")
+		return nil, nil, errors.New("no record arrived after the warm-up: choose more --seconds")
 	}
 	taken.addTo(r)
 	if p.rate > 0 {

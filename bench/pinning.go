@@ -24,7 +24,7 @@ func coresToPin() (cores []int, err error) {
 		}
 	}
 	if len(cores) < 2 {
-		return nil, errors.New("pin workers: this process may use a single core, want at least two: leave out -pin")
+		return nil, errors.New("pin workers: this process may use a single core, want at least two: leave out --pin")
 	}
 	return cores, nil
 }

@@ -155,7 +155,7 @@ func (s *Scale) limits(m results.Machine, descriptors uint64) []scaleLimit {
 	if err == nil && memory > 0 {
 		each := (each.memory + each.control) / MaxScale
 		limits = append(limits, scaleLimit{int(memory / 2 / each), func(n int) string {
-			return fmt.Sprintf("they take %s of shared memory, there is %s, and half of it is for others: choose fewer with -partitions",
+			return fmt.Sprintf("they take %s of shared memory, there is %s, and half of it is for others: choose fewer with --partitions",
 				units.FormatBytes(int64(n)*each), units.FormatBytes(memory))
 		}})
 	}

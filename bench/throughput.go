@@ -63,7 +63,7 @@ func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 	}
 	plan := t.plan(segment)
 	if len(plan) == 0 {
-		return nil, errors.New("no transport can do this: choose others with -transports, -via or -size")
+		return nil, errors.New("no transport can do this: choose others with --transports, --via or --size")
 	}
 	total := time.Duration(len(plan)*t.Rounds) * t.Duration
 	fmt.Fprintf(t.Out, "plan: %s and %s, a process each; %s of %v for each of %s, about %v\n",
@@ -161,7 +161,7 @@ func (t *Throughput) evaluate(p plannedRound, done []result) (results.Round, err
 	wall, _ := spans(consumers)
 	_, cpu := spans(all)
 	if wall <= 0 {
-		return nil, errors.New("no time passed between the first record and the last: choose more -seconds")
+		return nil, errors.New("no time passed between the first record and the last: choose more --seconds")
 	}
 	bytes := float64(received) * float64(p.size)
 	return results.Round{

@@ -40,7 +40,7 @@ func (s *kernelSource) begin(processes []bench.Process) (err error) {
 	}
 	if s.counter, err = s.open(); err != nil {
 		s.counter = nil
-		return fmt.Errorf("count by eBPF: %w: -no-bpf does without", err)
+		return fmt.Errorf("count by eBPF: %w: --no-bpf does without", err)
 	}
 	defer func() {
 		if err != nil {

@@ -51,10 +51,10 @@ func (o Options) source() (source, error) {
 	case errors.Is(err, bpf.ErrUnsupported):
 		return newProcSource(procFolder, err.Error()), nil
 	case err != nil:
-		return nil, fmt.Errorf("count by eBPF: %w: -no-bpf does without", err)
+		return nil, fmt.Errorf("count by eBPF: %w: --no-bpf does without", err)
 	}
 	if err := trial.Close(); err != nil {
-		return nil, fmt.Errorf("count by eBPF: %w: -no-bpf does without", err)
+		return nil, fmt.Errorf("count by eBPF: %w: --no-bpf does without", err)
 	}
 	return &kernelSource{open: open}, nil
 }

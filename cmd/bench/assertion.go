@@ -10,6 +10,7 @@ import (
 
 	"shuffled/bench"
 	"shuffled/bench/results"
+	"shuffled/internal/cli"
 )
 
 // An assertion is a condition on a figure that must hold for a run to succeed.
@@ -40,10 +41,10 @@ func parseAssertion(text string) (a assertion, err error) {
 			name, value, ok := strings.Cut(setting, "=")
 			name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 			if !ok {
-				return a, usagef("%q before the colon: want setting=value, such as record_size=100", strings.TrimSpace(setting))
+				return a, cli.Usagef("%q before the colon: want setting=value, such as record_size=100", strings.TrimSpace(setting))
 			}
 			if !slices.Contains(results.SettingNames(), name) {
-				return a, unknown("setting", name, results.SettingNames())
+				return a, cli.Unknown("setting", name, results.SettingNames())
 			}
 			if err := a.where.Set(name, value); err != nil {
 				return a, err
@@ -52,7 +53,7 @@ func parseAssertion(text string) (a assertion, err error) {
 	}
 	at := strings.IndexAny(condition, "<>=!")
 	if at < 0 {
-		return a, usagef("no comparison: want a condition such as 'ratio_to_unix>=2' or 'p99_ns<200us'")
+		return a, cli.Usagef("no comparison: want a condition such as 'ratio_to_unix>=2' or 'p99_ns<200us'")
 	}
 	a.metric = results.Metric(strings.TrimSpace(condition[:at]))
 	if err := checkFigure(a.metric); err != nil {
@@ -60,7 +61,7 @@ func parseAssertion(text string) (a assertion, err error) {
 	}
 	i := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(condition[at:], o) })
 	if i < 0 {
-		return a, usagef("unknown comparison at %q: want one of %s", condition[at:], strings.Join(operators, " "))
+		return a, cli.Usagef("unknown comparison at %q: want one of %s", condition[at:], strings.Join(operators, " "))
 	}
 	a.operator = operators[i]
 	a.limit, err = parseLimit(a.metric, strings.TrimSpace(condition[at+len(a.operator):]))
@@ -75,11 +76,11 @@ func checkFigure(name results.Metric) error {
 			return nil
 		}
 		if known == name+"_ns" {
-			return usagef("unknown figure %q: did you mean %s?", name, known)
+			return cli.Usagef("unknown figure %q: did you mean %s?", name, known)
 		}
 		names = append(names, string(known))
 	}
-	return unknown("figure", string(name), names)
+	return cli.Unknown("figure", string(name), names)
 }
 
 // parseLimit reads a number, which may have a unit if the metric is a time.
@@ -98,9 +99,9 @@ func parseLimit(metric results.Metric, text string) (float64, error) {
 	case finite:
 		return v * factor, nil
 	case metric.IsTime():
-		return 0, usagef("limit %q: want a number, in ns or with one of the units ns, us, ms, s", text)
+		return 0, cli.Usagef("limit %q: want a number, in ns or with one of the units ns, us, ms, s", text)
 	}
-	return 0, usagef("limit %q: want a number, %s has no units", text, metric)
+	return 0, cli.Usagef("limit %q: want a number, %s has no units", text, metric)
 }
 
 // check writes how each measurement that the assertion is on fares, and reports

@@ -1,20 +1,19 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"shuffled/bench/results"
+	"shuffled/internal/cli"
 	"shuffled/internal/units"
 )
 
-const compareHelp = `usage: bench compare [flags] A.json B.json
-
-Compares the results of two runs of one workload, as -json writes them, and says
+const compareHelp = `Compares the results of two runs of one workload, as --json writes them, and says
 what got better or worse from A to B. Measurements with the same settings are
 compared by their rates, latencies, processor time, memory and ratios to other
 transports.
@@ -30,19 +29,20 @@ differ, only ratios are judged.
 
 `
 
-func compare(_ context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	all := flags.Bool("all", false, "compare every metric that both files have, not only the principal ones")
-	failOnWorse := flags.Bool("fail-on-worse", false, "exit with 1 if any figure is worse in B")
-	paths, err := parseWithFiles(flags, args, stdout, compareHelp)
-	if errors.Is(err, errHelp) {
-		return nil
+func compare(stdout io.Writer) *cobra.Command {
+	c := &cobra.Command{
+		Use: "compare A.json B.json", Short: "Compare the results of two runs", Long: compareHelp, GroupID: resultGroup,
+		Example: "  bench compare --fail-on-worse before.json after.json",
 	}
-	if err != nil {
-		return err
-	}
+	all := c.Flags().Bool("all", false, "compare every metric that both files have, not only the principal ones")
+	failOnWorse := c.Flags().Bool("fail-on-worse", false, "exit with 1 if any figure is worse in B")
+	c.RunE = func(_ *cobra.Command, paths []string) error { return compareFiles(paths, *all, *failOnWorse, stdout) }
+	return c
+}
+
+func compareFiles(paths []string, all, failOnWorse bool, stdout io.Writer) (err error) {
 	if len(paths) != 2 {
-		return usagef("%s, want two that -json wrote: bench compare A.json B.json", units.Plural(len(paths), "file"))
+		return cli.Usagef("%s, want two that --json wrote: bench compare A.json B.json", units.Plural(len(paths), "file"))
 	}
 	var files [2]*results.File
 	for i, path := range paths {
@@ -51,7 +51,7 @@ func compare(_ context.Context, args []string, stdout, _ io.Writer) error {
 		}
 		describe(stdout, "AB"[i:i+1], path, files[i])
 	}
-	comparison, err := results.Compare(files[0], files[1], *all)
+	comparison, err := results.Compare(files[0], files[1], all)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func compare(_ context.Context, args []string, stdout, _ io.Writer) error {
 	switch {
 	case len(comparison.Rows) == 0:
 		return errors.New("nothing to compare: no figure is in both files with the same settings")
-	case *failOnWorse && worse > 0:
+	case failOnWorse && worse > 0:
 		return fmt.Errorf("%d of %d figures are worse", worse, len(comparison.Rows))
 	}
 	return nil

@@ -42,14 +42,14 @@ func TestCompareSaysWhatIsWorseAndFailsOnDemand(t *testing.T) {
 	require.Regexp(t, `\ntransport=shm +records_per_s +21\.5 \(20 to 23\) +11\.5 \(10 to 13\) +-46\.5 % +4\+4 +0\.029 +worse\n`, got.stdout)
 	require.NotContains(t, got.stdout, "other_cores")
 
-	for _, args := range [][]string{{"-fail-on-worse", fast, slow}, {fast, slow, "-fail-on-worse"}, {fast, "-fail-on-worse", slow}} {
+	for _, args := range [][]string{{"--fail-on-worse", fast, slow}, {fast, slow, "--fail-on-worse"}, {fast, "--fail-on-worse", slow}} {
 		got = runCompare(t, args...)
 		require.Equal(t, exitFailed, got.code)
 		require.Contains(t, got.stderr, "bench compare: 1 of 1 figures are worse")
 		require.Contains(t, got.stdout, " worse\n")
 	}
-	require.Equal(t, exitOK, runCompare(t, "-fail-on-worse", slow, fast).code)
-	require.Contains(t, runCompare(t, "-all", fast, slow).stdout, "other_cores")
+	require.Equal(t, exitOK, runCompare(t, "--fail-on-worse", slow, fast).code)
+	require.Contains(t, runCompare(t, "--all", fast, slow).stdout, "other_cores")
 }
 
 func TestCompareFailsWhenThereIsNothingToCompare(t *testing.T) {

@@ -1,21 +1,21 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"shuffled/bench"
+	"shuffled/internal/cli"
 )
 
-const fanoutHelp = `usage: bench fanout [flags]
-
-Measures what a record costs when every producer sends to many consumers, keyed:
+const fanoutHelp = `Measures what a record costs when every producer sends to many consumers, keyed:
 a process for each producer, and for each subpartition a consumer, a goroutine
-with a gate of its own; the consumers share -processes. Every record is checked;
+with a gate of its own; the consumers share --processes. Every record is checked;
 wrong content ends the run with exit code 1.
 
 A round has a burst that brings all memory into use, a rest of 400ms in which
@@ -37,9 +37,8 @@ reading.
 
 `
 
-func fanout(args []string, stdout, stderr io.Writer) (*workload, error) {
+func fanout(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, error) {
 	job := bench.Fanout{Environment: environment(stdout, stderr)}
-	flags := flag.NewFlagSet("fanout", flag.ContinueOnError)
 	subpartitions := flags.String("subpartitions", "1,8,64,512,1000", "`list` of how many subpartitions each producer has")
 	flags.IntVar(&job.Size, "size", 100, "`bytes` of a record")
 	seconds := flags.Float64("seconds", 1, "how many `seconds` the producers of a round send")
@@ -51,43 +50,42 @@ func fanout(args []string, stdout, stderr io.Writer) (*workload, error) {
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
 	var out outputs
 	out.addFlags(flags)
-	err := parse(flags, args, stdout, fanoutHelp)
-	if err != nil {
-		return nil, err
-	}
-	if job.Subpartitions, err = parseCounts("subpartitions", *subpartitions, bench.MaxFanout); err != nil {
-		return nil, err
-	}
-	if job.Transports, err = bench.ParseTransports(*transports); err != nil {
-		return nil, usagef("-transports: %v", err)
-	}
-	for _, t := range job.Transports {
-		if !slices.Contains(bench.FanoutTransports, t) {
-			return nil, usagef("-transports: %s is not measured here, want shm, unix or both", t)
+	return func() (*workload, error) {
+		var err error
+		if job.Subpartitions, err = parseCounts("subpartitions", *subpartitions, bench.MaxFanout); err != nil {
+			return nil, err
 		}
-	}
-	if job.FlushTimeout, err = parseFlushTimeout(*timeout); err != nil {
-		return nil, err
-	}
-	if job.Duration, err = parseSeconds(*seconds); err != nil {
-		return nil, err
-	}
-	if job.Size < bench.MinRecordSize || job.Size > bench.MaxRecordSize {
-		return nil, usagef("-size is %d, want %d to %d", job.Size, bench.MinRecordSize, bench.MaxRecordSize)
-	}
-	for _, check := range []error{
-		checkCount("rounds", job.Rounds, 1000),
-		checkCount("producers", job.Producers, bench.MaxWorkers),
-		checkCount("processes", job.Processes, bench.MaxWorkers),
-	} {
-		if check != nil {
-			return nil, check
+		if job.Transports, err = bench.ParseTransports(*transports); err != nil {
+			return nil, cli.Usagef("--transports: %v", err)
 		}
+		for _, t := range job.Transports {
+			if !slices.Contains(bench.FanoutTransports, t) {
+				return nil, cli.Usagef("--transports: %s is not measured here, want shm, unix or both", t)
+			}
+		}
+		if job.FlushTimeout, err = parseFlushTimeout(*timeout); err != nil {
+			return nil, err
+		}
+		if job.Duration, err = parseSeconds(*seconds); err != nil {
+			return nil, err
+		}
+		if job.Size < bench.MinRecordSize || job.Size > bench.MaxRecordSize {
+			return nil, cli.Usagef("--size is %d, want %d to %d", job.Size, bench.MinRecordSize, bench.MaxRecordSize)
+		}
+		for _, check := range []error{
+			checkCount("rounds", job.Rounds, 1000),
+			checkCount("producers", job.Producers, bench.MaxWorkers),
+			checkCount("processes", job.Processes, bench.MaxWorkers),
+		} {
+			if check != nil {
+				return nil, check
+			}
+		}
+		if job.Launcher, err = launcher(stderr); err != nil {
+			return nil, err
+		}
+		return &workload{out: out, run: job.Run, observer: &job.Observer, rounds: &job.Rounds}, nil
 	}
-	if job.Launcher, err = launcher(stderr); err != nil {
-		return nil, err
-	}
-	return &workload{out: out, run: job.Run, observer: &job.Observer, rounds: &job.Rounds}, nil
 }
 
 // parseCounts reads a list of numbers from 1 to most.
@@ -95,10 +93,10 @@ func parseCounts(flag, list string, most int) (counts []int, err error) {
 	for field := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(field))
 		if err != nil || n < 1 || n > most {
-			return nil, usagef("-%s: %q, want numbers from 1 to %d", flag, field, most)
+			return nil, cli.Usagef("--%s: %q, want numbers from 1 to %d", flag, field, most)
 		}
 		if slices.Contains(counts, n) {
-			return nil, usagef("-%s: %d is given twice", flag, n)
+			return nil, cli.Usagef("--%s: %d is given twice", flag, n)
 		}
 		counts = append(counts, n)
 	}
@@ -109,17 +107,17 @@ func parseCounts(flag, list string, most int) (counts []int, err error) {
 func parseFlushTimeout(text string) (time.Duration, error) {
 	timeouts, err := bench.ParseFlushTimeouts(text)
 	if err != nil {
-		return 0, usagef("-flush-timeout: %v", err)
+		return 0, cli.Usagef("--flush-timeout: %v", err)
 	}
 	if len(timeouts) > 1 {
-		return 0, usagef("-flush-timeout: %q, want a single one", text)
+		return 0, cli.Usagef("--flush-timeout: %q, want a single one", text)
 	}
 	return timeouts[0], nil
 }
 
 func parseSeconds(seconds float64) (time.Duration, error) {
 	if !(seconds > 0 && seconds <= maxSeconds) {
-		return 0, usagef("-seconds is %v, want more than 0 and at most %d", seconds, maxSeconds)
+		return 0, cli.Usagef("--seconds is %v, want more than 0 and at most %d", seconds, maxSeconds)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }

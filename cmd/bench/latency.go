@@ -1,16 +1,16 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"shuffled/bench"
+	"shuffled/internal/cli"
 )
 
-const latencyHelp = `usage: bench latency [flags]
-
-Measures how long records are under way between two processes. All combinations
+const latencyHelp = `Measures how long records are under way between two processes. All combinations
 take turns, round by round, so that only ratios within one run count. Every record
 carries a sequence number and a pattern, and its receiver compares all of it; wrong
 content ends the run with exit code 1.
@@ -39,17 +39,16 @@ record of the same size; then the next one goes.
   cache-line  the same, spinning on the words: what a machine can do at all
 
 Where two sides park, the kernel often has both use one core, which is fast; with
--pin each has its own, and a wake-up goes from core to core.
+--pin each has its own, and a wake-up goes from core to core.
 
 Percentiles in the table are those of all rounds together; ratios are of the
-medians of the rounds' p50. Each round has a warm-up of a fifth of -seconds, of
+medians of the rounds' p50. Each round has a warm-up of a fifth of --seconds, of
 which nothing is kept.
 
 `
 
-func latency(args []string, stdout, stderr io.Writer) (*workload, error) {
+func latency(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, error) {
 	job := bench.Latency{Environment: environment(stdout, stderr)}
-	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
 	paths := flags.String("path", "one-way,round-trip", "`list` of what to measure: one-way, round-trip")
 	transports := flags.String("transports", "shm,unix,tcp,pipe,futex,cache-line", "`list` of transports to measure; tcp and pipe are measured one way, futex and cache-line as round trips")
 	waiting := flags.String("waiting", "both", "how to `wait`: parked, spinning or both. It chooses round trips; one way, producers sleep until 100 µs\nbefore a record is due and spin then, or only sleep with parked; consumers park")
@@ -63,49 +62,48 @@ func latency(args []string, stdout, stderr io.Writer) (*workload, error) {
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
 	var out outputs
 	out.addFlags(flags)
-	err := parse(flags, args, stdout, latencyHelp)
-	if err != nil {
-		return nil, err
-	}
-	if job.Paths, err = bench.ParsePaths(*paths); err != nil {
-		return nil, usagef("-path: %v", err)
-	}
-	if job.Transports, err = bench.ParseLatencyTransports(*transports); err != nil {
-		return nil, usagef("-transports: %v", err)
-	}
-	if job.Waitings, err = bench.ParseWaiting(*waiting); err != nil {
-		return nil, usagef("-waiting: %v", err)
-	}
-	if job.Sizes, err = parseSizes(*sizes); err != nil {
-		return nil, err
-	}
-	if job.Rates, err = bench.ParseRates(*rates); err != nil {
-		return nil, usagef("-rate: %v", err)
-	}
-	if job.FlushTimeouts, err = bench.ParseFlushTimeouts(*timeouts); err != nil {
-		return nil, usagef("-flush-timeout: %v", err)
-	}
-	for _, timeout := range job.FlushTimeouts {
-		if timeout < 0 || timeout > maxFlushTimeout {
-			return nil, usagef("-flush-timeout: want 0 to %v: others are not flushed within a round", maxFlushTimeout)
+	return func() (*workload, error) {
+		var err error
+		if job.Paths, err = bench.ParsePaths(*paths); err != nil {
+			return nil, cli.Usagef("--path: %v", err)
 		}
-	}
-	if !(*seconds > 0 && *seconds <= maxSeconds) {
-		return nil, usagef("-seconds is %v, want more than 0 and at most %d", *seconds, maxSeconds)
-	}
-	job.Duration = time.Duration(*seconds * float64(time.Second))
-	for _, rate := range job.Rates {
-		if rate**seconds < 1 {
-			return nil, usagef("-rate: at %v records a second none is due in %v seconds: give more -seconds", rate, *seconds)
+		if job.Transports, err = bench.ParseLatencyTransports(*transports); err != nil {
+			return nil, cli.Usagef("--transports: %v", err)
 		}
+		if job.Waitings, err = bench.ParseWaiting(*waiting); err != nil {
+			return nil, cli.Usagef("--waiting: %v", err)
+		}
+		if job.Sizes, err = parseSizes(*sizes); err != nil {
+			return nil, err
+		}
+		if job.Rates, err = bench.ParseRates(*rates); err != nil {
+			return nil, cli.Usagef("--rate: %v", err)
+		}
+		if job.FlushTimeouts, err = bench.ParseFlushTimeouts(*timeouts); err != nil {
+			return nil, cli.Usagef("--flush-timeout: %v", err)
+		}
+		for _, timeout := range job.FlushTimeouts {
+			if timeout < 0 || timeout > maxFlushTimeout {
+				return nil, cli.Usagef("--flush-timeout: want 0 to %v: others are not flushed within a round", maxFlushTimeout)
+			}
+		}
+		if !(*seconds > 0 && *seconds <= maxSeconds) {
+			return nil, cli.Usagef("--seconds is %v, want more than 0 and at most %d", *seconds, maxSeconds)
+		}
+		job.Duration = time.Duration(*seconds * float64(time.Second))
+		for _, rate := range job.Rates {
+			if rate**seconds < 1 {
+				return nil, cli.Usagef("--rate: at %v records a second none is due in %v seconds: give more --seconds", rate, *seconds)
+			}
+		}
+		if err := checkCount("rounds", job.Rounds, 1000); err != nil {
+			return nil, err
+		}
+		if job.Launcher, err = launcher(stderr); err != nil {
+			return nil, err
+		}
+		return &workload{out: out, run: job.Run, observer: &job.Observer, rounds: &job.Rounds}, nil
 	}
-	if err := checkCount("rounds", job.Rounds, 1000); err != nil {
-		return nil, err
-	}
-	if job.Launcher, err = launcher(stderr); err != nil {
-		return nil, err
-	}
-	return &workload{out: out, run: job.Run, observer: &job.Observer, rounds: &job.Rounds}, nil
 }
 
 // maxFlushTimeout is the longest time that latencies are told apart for.

@@ -8,15 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"shuffled/bench"
+	"shuffled/internal/cli"
 )
 
 // version is set by the build.
@@ -45,96 +44,54 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// commands are the subcommands that people use.
-var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
-	"wordcount":  wordcount,
-	"throughput": runs(throughput),
-	"latency":    runs(latency),
-	"fanout":     runs(fanout),
-	"scale":      runs(scale),
-	"profile":    profiling,
-	"audit":      audit,
-	"compare":    compare,
-	"report":     report,
-	"version":    printVersion,
-}
+// Groups of commands in the help.
+const (
+	workloadGroup = "workload"
+	kernelGroup   = "kernel"
+	resultGroup   = "result"
+)
 
-const helpCommand = "help"
+const longHelp = `bench runs workloads on shuffled and checks what comes out. Workloads work on a
+running daemon (--socket) or start one of their own.
+
+Exit codes: 0 done and content right; 1 failed, content wrong, or not what --assert
+or --fail-on-worse wants; 2 wrong usage.`
+
+// newProgram makes the command of the program, with all others.
+func newProgram(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{Use: "bench", Short: "Run workloads on shuffled, and check what comes out", Long: longHelp}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.AddGroup(
+		&cobra.Group{ID: workloadGroup, Title: "Workloads:"},
+		&cobra.Group{ID: kernelGroup, Title: "What the kernel does:"},
+		&cobra.Group{ID: resultGroup, Title: "Results that --json wrote:"},
+	)
+	for _, k := range workloadKinds {
+		root.AddCommand(k.runs(stdout, stderr))
+	}
+	root.AddCommand(profiling(stdout, stderr), audit(stdout, stderr), compare(stdout), report(stdout), &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cli.NoArguments,
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(stdout, version) },
+	})
+	cli.Prepare(root)
+	return root
+}
 
 // run does what the arguments say and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, usage)
-		return exitUsage
-	}
-	name, command := args[0], commands[args[0]]
-	switch name {
-	case "-h", "-help", "--help", helpCommand:
-		name, command = helpCommand, help
-	}
-	if command == nil {
-		names := append(slices.Collect(maps.Keys(commands)), helpCommand)
-		fmt.Fprintf(stderr, "bench: %v\n", unknown("subcommand", name, names))
-		return exitUsage
-	}
-	err := command(ctx, args[1:], stdout, stderr)
-	var wrongUsage *usageError
+	command, err := cli.Execute(ctx, newProgram(stdout, stderr), args)
+	var wrongUsage *cli.UsageError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &wrongUsage):
-		fmt.Fprintf(stderr, "bench %s: %v\n", name, err)
+		fmt.Fprintf(stderr, "%s: %v\n", command.CommandPath(), err)
 		return exitUsage
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
-		fmt.Fprintf(stderr, "bench %s: stopped: %v\n", name, context.Cause(ctx))
-		return exitFailed
+		fmt.Fprintf(stderr, "%s: stopped: %v\n", command.CommandPath(), context.Cause(ctx))
 	default:
-		fmt.Fprintf(stderr, "bench %s: %v\n", name, err)
-		return exitFailed
+		fmt.Fprintf(stderr, "%s: %v\n", command.CommandPath(), err)
 	}
+	return exitFailed
 }
-
-func printVersion(_ context.Context, args []string, stdout, _ io.Writer) error {
-	if len(args) > 0 {
-		return usagef("it takes no arguments, got %q", args[0])
-	}
-	fmt.Fprintln(stdout, version)
-	return nil
-}
-
-func help(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	switch {
-	case len(args) == 0:
-		fmt.Fprint(stdout, usage)
-		return nil
-	case len(args) == 1 && args[0] != "version" && commands[args[0]] != nil:
-		return commands[args[0]](ctx, []string{"-help"}, stdout, stderr)
-	}
-	return usagef("no help on %q: give the name of one subcommand that bench help lists, but version", strings.Join(args, " "))
-}
-
-const usage = `bench runs workloads on shuffled and checks what comes out.
-
-  bench wordcount   count the words of files through the shuffle, and compare
-                    with a count in one process
-  bench throughput  measure records a second of the shuffle beside a plain ring in
-                    shared memory, sockets, pipes and gRPC
-  bench latency     measure how long records are under way, one way and there and
-                    back, beside sockets, pipes and bare round trips
-  bench fanout      measure what a record costs when producers have a thousand
-                    subpartitions, and the memory of each
-  bench scale       measure what ten thousand partitions and gates take of one daemon
-                    while nothing flows, and how long each takes to attach
-  bench profile     run one of these and tell what the kernel does for its processes:
-                    copies, system calls, wake-ups, faults; or look at others
-  bench audit       count copies, system calls and wake-ups of the shuffle beside
-                    sockets, and fail if it is above a limit
-  bench compare     compare the results of two runs that -json wrote
-  bench report      make an HTML page of results that -json wrote
-  bench version     print the version
-  bench help NAME   say more of a subcommand
-
-Workloads work on a running daemon (-socket) or start one of their own.
-Exit codes: 0 done and content right; 1 failed, content wrong, or not what -assert
-or -fail-on-worse wants; 2 wrong usage.
-`

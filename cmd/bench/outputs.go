@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 
+	"github.com/spf13/pflag"
+
 	"shuffled/bench/results"
+	"shuffled/internal/cli"
 )
 
 // outputs is where the results of a workload go besides the table on standard
@@ -16,7 +18,7 @@ type outputs struct {
 	assertions     []assertion
 }
 
-func (o *outputs) addFlags(flags *flag.FlagSet) {
+func (o *outputs) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.json, "json", "", "`file` to write the results to, with every round and the machine")
 	flags.StringVar(&o.benchfmt, "benchfmt", "", "`file` to write every round to in the Go benchmark format, for benchstat")
 	flags.Func("assert", "`condition` on a median or ratio, or exit with 1: 'ratio_to_unix>=2', 'p99_ns<200us', or\n"+
@@ -55,7 +57,7 @@ func (o *outputs) keep(stdout io.Writer, run func() (*results.File, error)) erro
 	pending := make([]*pendingFile, len(files))
 	for i, file := range files {
 		if i > 0 && file.path == files[0].path {
-			return usagef("-%s and -%s name the same file", files[0].flag, file.flag)
+			return cli.Usagef("--%s and --%s name the same file", files[0].flag, file.flag)
 		}
 		var err error
 		if pending[i], err = createPending(file.path, file.flag); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"shuffled/bench"
 	"shuffled/bench/profile"
+	"shuffled/internal/cli"
 )
 
 // parseProcesses reads a list such as "123,producer=456". A number alone is a
@@ -26,19 +27,19 @@ func parseProcesses(list string) (processes []bench.Process, err error) {
 			role, number = string(profile.Worker), role
 		}
 		if !slices.Contains(roles, bench.Role(role)) {
-			return nil, usagef("-pid: %q: want producer=, consumer= or daemon= before the number of a process, or nothing", field)
+			return nil, cli.Usagef("--pid: %q: want producer=, consumer= or daemon= before the number of a process, or nothing", field)
 		}
 		pid, err := strconv.Atoi(number)
 		if err != nil || pid < 1 || pid > math.MaxInt32 {
-			return nil, usagef("-pid: %q: want the number of a process", field)
+			return nil, cli.Usagef("--pid: %q: want the number of a process", field)
 		}
 		if slices.ContainsFunc(processes, func(p bench.Process) bool { return p.PID == pid }) {
-			return nil, usagef("-pid: process %d is given twice", pid)
+			return nil, cli.Usagef("--pid: process %d is given twice", pid)
 		}
 		processes = append(processes, bench.Process{PID: pid, Role: bench.Role(role)})
 	}
 	if err := profile.CheckRoles(processes); err != nil {
-		return nil, usagef("-pid: %v", err)
+		return nil, cli.Usagef("--pid: %v", err)
 	}
 	return processes, nil
 }

@@ -40,31 +40,31 @@ func TestWrongUsageOfTheProfilerExitsWith2(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"profile"}, "nothing to profile: give -pid, or one of the workloads fanout, latency, scale, throughput, wordcount"},
+		{[]string{"profile"}, "nothing to profile: give --pid, or one of the workloads fanout, latency, scale, throughput, wordcount"},
 		{[]string{"profile", "--", "throughputs"}, `unknown workload "throughputs": did you mean throughput?`},
 		{[]string{"profile", "compare"}, `unknown workload "compare": want one of`},
-		{[]string{"profile", "-no-overhed", "--", "throughput"}, `unknown flag "-no-overhed": did you mean -no-overhead?`},
-		{[]string{"profile", "--", "throughput", "-rounds", "0"}, "-rounds is 0, want 1 to 1000"},
-		{[]string{"profile", "-for", "1s", "--", "throughput"}, "-for is for the processes of -pid"},
-		{[]string{"profile", "-json", "a", "--", "throughput", "-json", "b"}, "-json is given twice"},
-		{[]string{"profile", "--", "wordcount", "-embedded"}, "with -embedded, wordcount has no processes"},
-		{[]string{"profile", "-pid", "1", "--", "throughput"}, "leave out the workload"},
-		{[]string{"profile", "-pid", "1", "-no-overhead"}, "leave out the workload and -no-overhead"},
-		{[]string{"profile", "-pid", "1", "-for", "0s"}, "-for is 0s, want more than 0 and at most 1h0m0s"},
-		{[]string{"profile", "-pid", "1", "-for", "1h1s"}, "-for is 1h0m1s, want more than 0"},
-		{[]string{"profile", "-pid", "1", "-for", "soon"}, `invalid value "soon" for flag -for`},
-		{[]string{"profile", "-pid", "x"}, `-pid: "x": want the number of a process`},
-		{[]string{"profile", "-pid", "0"}, `-pid: "0": want the number`},
-		{[]string{"profile", "-pid", "4294967297"}, `want the number of a process`},
-		{[]string{"profile", "-pid", "1,"}, `-pid: "": want the number`},
-		{[]string{"profile", "-pid", "king=1"}, `-pid: "king=1": want producer=, consumer= or daemon=`},
-		{[]string{"profile", "-pid", "1,producer=1"}, "-pid: process 1 is given twice"},
-		{[]string{"profile", "-pid", "1,producer=2,consumer=3,daemon=4"}, "give all of them one"},
-		{[]string{"audit", "-transports", "udp"}, `-transports: transport "udp"`},
-		{[]string{"audit", "-max-copied", "-1"}, "-max-copied is -1, want 0 or more"},
-		{[]string{"audit", "-max-syscalls", "NaN"}, "-max-syscalls is NaN, want 0 or more"},
-		{[]string{"audit", "-seconds", "0"}, "-seconds is 0, want more than 0"},
-		{[]string{"audit", "-size", "1"}, `-size: "1", want a number of bytes`},
+		{[]string{"profile", "--no-overhed", "--", "throughput"}, `unknown flag "--no-overhed": did you mean --no-overhead?`},
+		{[]string{"profile", "--", "throughput", "--rounds", "0"}, "--rounds is 0, want 1 to 1000"},
+		{[]string{"profile", "--for", "1s", "--", "throughput"}, "--for is for the processes of --pid"},
+		{[]string{"profile", "--json", "a", "--", "throughput", "--json", "b"}, "--json is given twice"},
+		{[]string{"profile", "--", "wordcount", "--embedded"}, "with --embedded, wordcount has no processes"},
+		{[]string{"profile", "--pid", "1", "--", "throughput"}, "leave out the workload"},
+		{[]string{"profile", "--pid", "1", "--no-overhead"}, "leave out the workload and --no-overhead"},
+		{[]string{"profile", "--pid", "1", "--for", "0s"}, "--for is 0s, want more than 0 and at most 1h0m0s"},
+		{[]string{"profile", "--pid", "1", "--for", "1h1s"}, "--for is 1h0m1s, want more than 0"},
+		{[]string{"profile", "--pid", "1", "--for", "soon"}, `invalid argument "soon" for "--for" flag`},
+		{[]string{"profile", "--pid", "x"}, `--pid: "x": want the number of a process`},
+		{[]string{"profile", "--pid", "0"}, `--pid: "0": want the number`},
+		{[]string{"profile", "--pid", "4294967297"}, `want the number of a process`},
+		{[]string{"profile", "--pid", "1,"}, `--pid: "": want the number`},
+		{[]string{"profile", "--pid", "king=1"}, `--pid: "king=1": want producer=, consumer= or daemon=`},
+		{[]string{"profile", "--pid", "1,producer=1"}, "--pid: process 1 is given twice"},
+		{[]string{"profile", "--pid", "1,producer=2,consumer=3,daemon=4"}, "give all of them one"},
+		{[]string{"audit", "--transports", "udp"}, `--transports: transport "udp"`},
+		{[]string{"audit", "--max-copied", "-1"}, "--max-copied is -1, want 0 or more"},
+		{[]string{"audit", "--max-syscalls", "NaN"}, "--max-syscalls is NaN, want 0 or more"},
+		{[]string{"audit", "--seconds", "0"}, "--seconds is 0, want more than 0"},
+		{[]string{"audit", "--size", "1"}, `--size: "1", want a number of bytes`},
 		{[]string{"audit", "shm"}, `unexpected argument "shm"`},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -76,7 +76,7 @@ func TestWrongUsageOfTheProfilerExitsWith2(t *testing.T) {
 
 func TestAProcessThatDoesNotExistExitsWith1(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitFailed, run(t.Context(), []string{"profile", "-no-bpf", "-pid", "1073741824"}, &stdout, &stderr))
+	require.Equal(t, exitFailed, run(t.Context(), []string{"profile", "--no-bpf", "--pid", "1073741824"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "bench profile: there is no process 1073741824")
 }
 
@@ -111,7 +111,7 @@ func TestProfileOfProcessesGoesOnWhenOneOfThemEnds(t *testing.T) {
 		name   string
 		flags  []string
 		source results.ProfileSource
-	}{{"proc", []string{"-no-bpf"}, results.FromProc}, {"ebpf", nil, results.FromBPF}} {
+	}{{"proc", []string{"--no-bpf"}, results.FromProc}, {"ebpf", nil, results.FromBPF}} {
 		t.Run(row.name, func(t *testing.T) {
 			if row.source == results.FromBPF {
 				requireBPF(t)
@@ -120,7 +120,7 @@ func TestProfileOfProcessesGoesOnWhenOneOfThemEnds(t *testing.T) {
 			second, _ := startCat(t)
 			path := filepath.Join(t.TempDir(), "results.json")
 			stdout, stderr := firstWrite{then: end}, bytes.Buffer{}
-			args := append([]string{"profile", "-pid", "producer=" + first + "," + second, "-for", "0.3s", "-json", path}, row.flags...)
+			args := append([]string{"profile", "--pid", "producer=" + first + "," + second, "--for", "0.3s", "--json", path}, row.flags...)
 			require.Equal(t, exitOK, run(t.Context(), args, &stdout, &stderr), stderr.String())
 			require.Regexp(t, `(?m)^producer `+first+` ended after \d\.\d s$`, stdout.String())
 			require.Regexp(t, `(?m)^per second +producer +worker$`, stdout.String())
@@ -136,14 +136,14 @@ func TestAnInterruptedProfileShowsWhatWasSeen(t *testing.T) {
 	pid, _ := startCat(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := firstWrite{then: cancel}, bytes.Buffer{}
-	require.Equal(t, exitFailed, run(ctx, []string{"profile", "-no-bpf", "-pid", pid}, &stdout, &stderr))
+	require.Equal(t, exitFailed, run(ctx, []string{"profile", "--no-bpf", "--pid", pid}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "bench profile: stopped")
 	require.Contains(t, stdout.String(), "read from /proc")
 }
 
 func TestProfileWithoutBPFMarksWhatIsNotMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "profile", "-no-bpf", "--", "throughput", "-transports", "shm,unix", "-seconds", "0.2", "-rounds", "2", "-json", path)
+	got := runProgram(t, bench.NoFault, "profile", "--no-bpf", "--", "throughput", "--transports", "shm,unix", "--seconds", "0.2", "--rounds", "2", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stderr, "without eBPF, figures come from /proc, which has fewer: eBPF was not wanted")
 	require.Regexp(t, `(?m)^system calls +not measured +not measured( +not measured)?$`, got.stdout)
@@ -179,7 +179,7 @@ func requireCopies(t *testing.T, f *results.File) {
 func TestProfileComparesRoundsWithAndWithoutProbes(t *testing.T) {
 	requireBPF(t)
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "profile", "-json", path, "--", "throughput", "-transports", "shm,unix", "-seconds", "0.2", "-rounds", "2")
+	got := runProgram(t, bench.NoFault, "profile", "--json", path, "--", "throughput", "--transports", "shm,unix", "--seconds", "0.2", "--rounds", "2")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "4 rounds of 200ms for each of 2 combinations")
 	require.Regexp(t, `(?m)^records/s: .*probes.* with them, .* without$`, got.stdout)
@@ -203,7 +203,7 @@ func TestProfileComparesRoundsWithAndWithoutProbes(t *testing.T) {
 func TestProfileTimesBuffersOnTheirWay(t *testing.T) {
 	requireBPF(t)
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "profile", "-handoff", "-no-overhead", "-json", path, "--", "throughput", "-transports", "shm", "-seconds", "0.2", "-rounds", "1")
+	got := runProgram(t, bench.NoFault, "profile", "--handoff", "--no-overhead", "--json", path, "--", "throughput", "--transports", "shm", "--seconds", "0.2", "--rounds", "1")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	f := readResults(t, path)
 	require.Len(t, f.Results, 1)
@@ -220,7 +220,7 @@ func TestProfileTimesBuffersOnTheirWay(t *testing.T) {
 }
 
 func TestProfileOfWordcountHasItsOutputToo(t *testing.T) {
-	got := runProgram(t, bench.NoFault, "profile", "-no-bpf", "--", "wordcount", "-input", words)
+	got := runProgram(t, bench.NoFault, "profile", "--no-bpf", "--", "wordcount", "--input", words)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, verified)
 	require.Regexp(t, `(?m)^page faults +\d`, got.stdout)
@@ -229,7 +229,7 @@ func TestProfileOfWordcountHasItsOutputToo(t *testing.T) {
 func TestAuditSetsTheShuffleBesideSockets(t *testing.T) {
 	requireBPF(t)
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "audit", "-transports", "shm,unix", "-seconds", "0.2", "-rounds", "1", "-max-syscalls", "1e6", "-max-copied", "0.2", "-json", path)
+	got := runProgram(t, bench.NoFault, "audit", "--transports", "shm,unix", "--seconds", "0.2", "--rounds", "1", "--max-syscalls", "1e6", "--max-copied", "0.2", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Regexp(t, `(?m)^shm, 100 bytes: bytes copied by the kernel per byte of records: .*, at most 0.200: pass$`, got.stdout)
 	require.Regexp(t, `(?m)^unix, 100 B: producer calls .*write [\d,.]+`, got.stdout)
@@ -243,25 +243,25 @@ func TestAuditSetsTheShuffleBesideSockets(t *testing.T) {
 }
 
 func TestAuditFailsAboveALimit(t *testing.T) {
-	got := runProgram(t, bench.NoFault, "audit", "-no-bpf", "-transports", "shm", "-seconds", "0.02", "-rounds", "1", "-max-copied", "0")
+	got := runProgram(t, bench.NoFault, "audit", "--no-bpf", "--transports", "shm", "--seconds", "0.02", "--rounds", "1", "--max-copied", "0")
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.stdout, "more than 0: FAIL")
-	require.Contains(t, got.stderr, "bench audit: shm is above -max-copied")
+	require.Contains(t, got.stderr, "bench audit: shm is above --max-copied")
 }
 
 func TestAuditWithoutBPFChecksWhatItCan(t *testing.T) {
-	args := []string{"audit", "-no-bpf", "-transports", "shm", "-seconds", "0.02", "-rounds", "1", "-max-copied", "1"}
+	args := []string{"audit", "--no-bpf", "--transports", "shm", "--seconds", "0.02", "--rounds", "1", "--max-copied", "1"}
 	got := runProgram(t, bench.NoFault, args...)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "system calls per MiB of records: not measured\n")
 
-	got = runProgram(t, bench.NoFault, append(args, "-max-wakeups", "1")...)
+	got = runProgram(t, bench.NoFault, append(args, "--max-wakeups", "1")...)
 	require.Equal(t, exitFailed, got.code)
-	require.Contains(t, got.stderr, "not measured, so that -max-wakeups cannot be checked")
+	require.Contains(t, got.stderr, "not measured, so that --max-wakeups cannot be checked")
 }
 
 func TestObservedRoundsThatFailAreReported(t *testing.T) {
-	got := runProgram(t, bench.DieConsuming, "profile", "-no-bpf", "--", "throughput", "-transports", "unix", "-seconds", "5", "-rounds", "1")
+	got := runProgram(t, bench.DieConsuming, "profile", "--no-bpf", "--", "throughput", "--transports", "unix", "--seconds", "5", "--rounds", "1")
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.stderr, "ended without a result: signal: killed")
 }

@@ -75,17 +75,17 @@ func TestReportRefusesWhatItCannotShow(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitUsage, "no files, want some that -json wrote: bench report"},
+		{nil, exitUsage, "no files, want some that --json wrote: bench report"},
 		{[]string{"-o", "x.html"}, exitUsage, "no files"},
-		{[]string{a, "-o", ""}, exitUsage, "-o has no name"},
-		{[]string{a, "-x"}, exitUsage, `unknown flag "-x": did you mean -o?`},
+		{[]string{a, "-o", ""}, exitUsage, "--output has no name"},
+		{[]string{a, "-x"}, exitUsage, `unknown flag "-x": want one of --help, --output`},
 		{[]string{a, a, "-o", "-"}, exitUsage, "are the same file, name each once"},
 		{[]string{a, link, "-o", "-"}, exitUsage, a + " and " + link + " are the same file"},
 		{[]string{a, "-o", a}, exitUsage, "would replace " + a},
 		{[]string{missing, "-o", "-"}, exitFailed, "no such file"},
 		{[]string{text, "-o", "-"}, exitFailed, text + ": not JSON"},
 		{[]string{old, "-o", "-"}, exitFailed, "it has format 99"},
-		{[]string{a, "-o", filepath.Join(missing, "page.html")}, exitFailed, "give a file in a folder that exists with -o"},
+		{[]string{a, "-o", filepath.Join(missing, "page.html")}, exitFailed, "give a file in a folder that exists with --output"},
 		{[]string{a, "-o", folder}, exitFailed, "is no regular file"},
 	} {
 		got := runReport(t, row.args...)

@@ -1,20 +1,20 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"shuffled/bench"
+	"shuffled/internal/cli"
 )
 
-const scaleHelp = `usage: bench scale [flags]
-
-Measures what many partitions and gates at a time take of one daemon. A consumer
+const scaleHelp = `Measures what many partitions and gates at a time take of one daemon. A consumer
 process opens all gates, of one input each, with a goroutine for each. A producer
 process then creates a partition of one subpartition for each, one after the
 other, and waits for each until its first record is there. When all are attached,
-nothing flows for a second, and then processor time is taken for -idle. A second
+nothing flows for a second, and then processor time is taken for --idle. A second
 record goes through each partition, and all are closed. Every record is checked;
 wrong content ends the run with exit code 1, and so does a daemon that keeps
 descriptors or shared memory. The table has, for each number of partitions:
@@ -34,12 +34,11 @@ one that does; the results are then marked as partial.
 
 `
 
-// maxIdle bounds -idle.
+// maxIdle bounds --idle.
 const maxIdle = time.Hour
 
-func scale(args []string, stdout, stderr io.Writer) (*workload, error) {
+func scale(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, error) {
 	job := bench.Scale{Environment: environment(stdout, stderr)}
-	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	partitions := flags.String("partitions", "1,10,100,1000,10000", "`list` of how many partitions and gates there are")
 	flags.IntVar(&job.Rounds, "rounds", 1, "`number` of rounds of each number")
 	flags.DurationVar(&job.Idle, "idle", 2*time.Second, "how `long` nothing flows while processor time is measured")
@@ -47,24 +46,23 @@ func scale(args []string, stdout, stderr io.Writer) (*workload, error) {
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon that nobody else uses; by default one is started")
 	var out outputs
 	out.addFlags(flags)
-	err := parse(flags, args, stdout, scaleHelp)
-	if err != nil {
-		return nil, err
+	return func() (*workload, error) {
+		var err error
+		if job.Partitions, err = parseCounts("partitions", *partitions, bench.MaxScale); err != nil {
+			return nil, err
+		}
+		if job.FlushTimeout, err = parseFlushTimeout(*timeout); err != nil {
+			return nil, err
+		}
+		if job.Idle <= 0 || job.Idle > maxIdle {
+			return nil, cli.Usagef("--idle is %v, want more than 0s and at most %v", job.Idle, maxIdle)
+		}
+		if err := checkCount("rounds", job.Rounds, 1000); err != nil {
+			return nil, err
+		}
+		if job.Launcher, err = launcher(stderr); err != nil {
+			return nil, err
+		}
+		return &workload{out: out, run: job.Run, observer: &job.Observer, rounds: &job.Rounds}, nil
 	}
-	if job.Partitions, err = parseCounts("partitions", *partitions, bench.MaxScale); err != nil {
-		return nil, err
-	}
-	if job.FlushTimeout, err = parseFlushTimeout(*timeout); err != nil {
-		return nil, err
-	}
-	if job.Idle <= 0 || job.Idle > maxIdle {
-		return nil, usagef("-idle is %v, want more than 0s and at most %v", job.Idle, maxIdle)
-	}
-	if err := checkCount("rounds", job.Rounds, 1000); err != nil {
-		return nil, err
-	}
-	if job.Launcher, err = launcher(stderr); err != nil {
-		return nil, err
-	}
-	return &workload{out: out, run: job.Run, observer: &job.Observer, rounds: &job.Rounds}, nil
 }

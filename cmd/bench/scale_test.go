@@ -12,7 +12,7 @@ import (
 
 func TestScaleMeasuresEveryNumberOfPartitions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.NoFault, "scale", "-partitions", "1,40", "-idle", "20ms", "-json", path)
+	got := runProgram(t, bench.NoFault, "scale", "--partitions", "1,40", "--idle", "20ms", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "daemon: a server within this process\n")
 	file := readResults(t, path)
@@ -39,7 +39,7 @@ func TestScaleMeasuresEveryNumberOfPartitions(t *testing.T) {
 }
 
 func TestScaleNoticesAFlippedByte(t *testing.T) {
-	got := runProgram(t, bench.FlipByte, "scale", "-partitions", "3", "-idle", "1ms")
+	got := runProgram(t, bench.FlipByte, "scale", "--partitions", "3", "--idle", "1ms")
 	require.Equal(t, exitFailed, got.code, got.stdout)
 	require.Contains(t, got.stderr, "bench scale: 3 partitions, round 1: consumer 0: record 1 of partition 2 differs from its pattern: wrong content")
 }
@@ -49,7 +49,7 @@ func TestScaleEndsWhenAWorkerDies(t *testing.T) {
 		bench.DieProducing: `producer 0: process \d+ ended without a result: signal: killed`,
 		bench.DieConsuming: `consumer 0: process \d+ ended without a result: signal: killed`,
 	} {
-		got := runProgram(t, fault, "scale", "-partitions", "3", "-idle", "1ms")
+		got := runProgram(t, fault, "scale", "--partitions", "3", "--idle", "1ms")
 		require.Equal(t, exitFailed, got.code, "%s: %s", fault, got.stdout)
 		require.Regexp(t, want, got.stderr, fault)
 	}

@@ -20,7 +20,7 @@ const verified = "verified: 13 words, 10 distinct, identical to the single-proce
 
 func TestWordCountOfProcessesIsIdentical(t *testing.T) {
 	for _, workers := range [][2]string{{"1", "1"}, {"2", "3"}, {"5", "1"}} {
-		got := runProgram(t, bench.NoFault, "wordcount", "-input", words, "-producers", workers[0], "-consumers", workers[1])
+		got := runProgram(t, bench.NoFault, "wordcount", "--input", words, "--producers", workers[0], "--consumers", workers[1])
 		require.Equal(t, exitOK, got.code, got.stderr)
 		require.Contains(t, got.stdout, "daemon: a server within this process\n")
 		require.Contains(t, got.stdout, "top words:\n  3  the\n")
@@ -29,14 +29,14 @@ func TestWordCountOfProcessesIsIdentical(t *testing.T) {
 }
 
 func TestEmbeddedWordCountIsIdentical(t *testing.T) {
-	got := runProgram(t, bench.NoFault, "wordcount", "-input", words, "-embedded", "-top", "0")
+	got := runProgram(t, bench.NoFault, "wordcount", "--input", words, "--embedded", "--top", "0")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.True(t, strings.HasSuffix(got.stdout, verified), got.stdout)
 	require.NotContains(t, got.stdout, "top words")
 }
 
 func TestMiscountExitsWith1AndNamesTheWord(t *testing.T) {
-	got := runProgram(t, bench.Miscount, "wordcount", "-input", words, "-consumers", "1")
+	got := runProgram(t, bench.Miscount, "wordcount", "--input", words, "--consumers", "1")
 	require.Equal(t, exitFailed, got.code)
 	require.Regexp(t, `differs: \S+: \d, single process \d\n$`, got.stdout)
 	require.Contains(t, got.stderr, "counts differ")
@@ -58,7 +58,7 @@ func TestDeathOfAWorkerEndsTheRunWithItsName(t *testing.T) {
 		bench.DieConsuming:  `consumer 0: process \d+ ended without a result: signal: killed\n`,
 		bench.FailProducing: `producer 0: told to fail\n`,
 	} {
-		got := runProgram(t, fault, "wordcount", "-input", folder, "-consumers", "1")
+		got := runProgram(t, fault, "wordcount", "--input", folder, "--consumers", "1")
 		require.Equal(t, exitFailed, got.code, "%s: %s", fault, got.stdout)
 		require.Regexp(t, want, got.stderr)
 		require.NotContains(t, got.stdout, "verified")
@@ -94,7 +94,7 @@ func stopProgram(t *testing.T, signal syscall.Signal) (ended *os.ProcessState, s
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	command := program(ctx, t, bench.NoFault, "wordcount", "-input", endlessFolder(t))
+	command := program(ctx, t, bench.NoFault, "wordcount", "--input", endlessFolder(t))
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()

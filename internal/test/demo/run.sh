@@ -18,7 +18,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-"$bin/shuffled" serve -socket "$dir/shuffled.sock" -memory 256MiB -metrics-address "" 2>"$dir/log" &
+"$bin/shuffled" serve --socket "$dir/shuffled.sock" --memory 256MiB --metrics-address "" 2>"$dir/log" &
 daemon=$!
 tries=0
 until [ -S "$dir/shuffled.sock" ]; do
@@ -28,4 +28,4 @@ until [ -S "$dir/shuffled.sock" ]; do
 	sleep 0.1
 done
 echo "shuffled $("$bin/shuffled" version) serves at $dir/shuffled.sock"
-"$bin/bench" wordcount -socket "$dir/shuffled.sock" -producers 2 -consumers 2
+"$bin/bench" wordcount --socket "$dir/shuffled.sock" --producers 2 --consumers 2
