@@ -3,7 +3,9 @@
 // A [shuffle.InputGate] reads the subpartitions of many partitions, its channels, as
 // one stream of buffers and events ([shuffle.InputGate.Next]), one buffer a turn from
 // each channel that has some. [Records] reads the records in them: in place, wherever
-// a record lies in one buffer. A [shuffle.GateSpec] says what to read; package client
+// a record lies in one buffer. [Elements] reads them with the channel of each and with
+// the events among them, so that one gate joins records of several types; an [Element]
+// that is retained stays readable. A [shuffle.GateSpec] says what to read; package client
 // opens gates.
 //
 // A channel that runs empty asks its producer for a wake-up and costs nothing
@@ -19,7 +21,8 @@
 // package shuffle.
 //
 // Buffers and records lie in memory that the producer's process shares. A record
-// is valid until the next step of the loop; a buffer until it is released, also
-// after the gate was closed. A user may keep some buffers while it reads on; the
-// gate says how many, and what becomes of those who keep too many.
+// is valid until the next step of the loop, or until it is released if it was retained;
+// a buffer until it is released, also after the gate was closed. A user may keep some
+// buffers while it reads on; the gate says how many, and what becomes of those who keep
+// too many.
 package reader

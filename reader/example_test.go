@@ -71,6 +71,54 @@ func Example() {
 	// [or not that is the question to be]
 }
 
+// One gate joins records of two types: channel 0 has names, as text, and channel 1
+// ages, as numbers. Each side has a codec of its own.
+func ExampleElements() {
+	ctx := context.Background()
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: 16 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	names, ages := shuffle.NamedPartitionID("job-7/names"), shuffle.NamedPartitionID("job-7/ages")
+	write(ctx, c, names, "1 Ada", "2 Grace")
+	write(ctx, c, ages, "\x01\x24", "\x02\x55")
+
+	g, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: names}, {Partition: ages}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	nameOf, ageOf, ended := map[byte]string{}, map[byte]byte{}, 0
+	for e, err := range reader.Elements(ctx, g, shuffle.Bytes{}) {
+		switch {
+		case err != nil:
+			log.Fatal(err)
+		case e.Event != nil:
+			ended++ // no other event was sent than shuffle.EndOfPartition
+		case e.Channel == 0:
+			text, err := shuffle.Strings{}.Decode(e.Record) // a copy, which may be kept
+			if err != nil {
+				log.Fatal(err)
+			}
+			nameOf[text[0]-'0'] = text[2:]
+		case e.Channel == 1:
+			ageOf[e.Record[0]] = e.Record[1]
+		}
+	}
+	for id := range byte(3) {
+		if name, ok := nameOf[id]; ok {
+			fmt.Println(name, ageOf[id])
+		}
+	}
+	fmt.Println(ended, "channels have ended")
+
+	// Output:
+	// Ada 36
+	// Grace 85
+	// 2 channels have ended
+}
+
 // The layer below records: buffers, which may be kept, and events.
 func Example_buffers() {
 	ctx := context.Background()

@@ -10,7 +10,8 @@ import (
 
 func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
-		Functions: map[string]any{"Records": reader.Records[[]byte]},
+		Types:     []any{(*reader.Element[[]byte])(nil)},
+		Functions: map[string]any{"Elements": reader.Elements[[]byte], "Records": reader.Records[[]byte]},
 		Errors:    []error{shuffle.ErrInvalidArgument},
 	})
 }

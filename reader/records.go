@@ -41,12 +41,21 @@ import (
 // The gate is one of client.OpenGate: any other, none, and no codec are
 // shuffle.ErrInvalidArgument.
 func Records[T any](ctx context.Context, g shuffle.InputGate, codec shuffle.Codec[T]) iter.Seq2[T, error] {
-	own, ok := g.(*gate.InputGate)
-	if g != nil && !ok {
+	own, err := ownGate(g)
+	if err != nil {
 		return func(yield func(T, error) bool) {
 			var zero T
-			yield(zero, fmt.Errorf("read records: %T is no gate of client.OpenGate: %w", g, shuffle.ErrInvalidArgument))
+			yield(zero, err)
 		}
 	}
 	return gate.Records(ctx, own, codec)
+}
+
+// ownGate returns the gate itself; what makes of none an error is what reads it.
+func ownGate(g shuffle.InputGate) (*gate.InputGate, error) {
+	own, ok := g.(*gate.InputGate)
+	if g != nil && !ok {
+		return nil, fmt.Errorf("read records: %T is no gate of client.OpenGate: %w", g, shuffle.ErrInvalidArgument)
+	}
+	return own, nil
 }

@@ -385,3 +385,25 @@ func TestRecordsGoOnBehindABarrier(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{[]byte("behind")}, got)
 }
+
+func TestElementsStopAtABarrierUntilTheirBodyResumesTheChannel(t *testing.T) {
+	g, links := newGate(t, linktest.Heap, 2)
+	sendEvent(t, links[0], alignedBarrier)
+	emitStrings(t, links[0], []string{"behind"})
+	emitStrings(t, links[1], []string{"beside"})
+	var got []string
+	for e, err := range reader.Elements(context.Background(), g.InputGate, shuffle.Strings{}) {
+		require.NoError(t, err)
+		switch e.Event.(type) {
+		case nil:
+			got = append(got, e.Record)
+		case shuffle.EndOfPartition:
+			if e.Channel == 1 {
+				require.NoError(t, g.ResumeConsumption(0))
+			}
+		default:
+			got = append(got, "barrier")
+		}
+	}
+	require.Equal(t, []string{"barrier", "beside", "behind"}, got)
+}

@@ -66,10 +66,10 @@ func (c *inputChannel) leave() int { return max(0, c.threshold-(maxThreshold-max
 // checkMode refuses to take data in the middle of a record that was begun in the
 // other way of reading.
 func (c *inputChannel) checkMode(mode readingMode) error {
-	if mode != byRecord && !c.record.isEmpty() {
+	if !mode.isLoop() && !c.record.isEmpty() {
 		return fmt.Errorf("a loop over Records has read the beginning of a record: range over Records again: %w", shuffle.ErrRecordsLeft)
 	}
-	if mode == byRecord && c.byBuffers && c.view.ContinuesRecord() {
+	if mode.isLoop() && c.byBuffers && c.view.ContinuesRecord() {
 		return fmt.Errorf("Next has handed out the beginning of a record: go on with Next: %w", shuffle.ErrRecordsLeft)
 	}
 	return nil

@@ -204,14 +204,17 @@ func (g *InputGate) isClosed() bool { return g.over.Load() == &errClosed }
 type readingMode int
 
 const (
-	byBuffer readingMode = iota // Next
-	byTrying                    // TryNext
-	byRecord                    // a loop over Records
+	byBuffer  readingMode = iota // Next
+	byTrying                     // TryNext
+	byRecord                     // a loop over Records
+	byElement                    // a loop over records and events
 )
 
+func (m readingMode) isLoop() bool { return m >= byRecord }
+
 // next delivers into b, or into a buffer of its own if b is nil. A fault of a
-// producer's memory is the error of the channel that was looked at. A loop over
-// Records gets no events, and the goroutine's faults are panics from here on.
+// producer's memory is the error of the channel that was looked at. In a loop, the
+// goroutine's faults are panics from here on; one by record gets no events.
 func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (result shuffle.BufferOrEvent, err error) {
 	if !g.reading.TryLock() {
 		return shuffle.BufferOrEvent{}, g.notAlone()
@@ -225,7 +228,7 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 	g.polled = -1
 	onFault, hasReturned := debug.SetPanicOnFault(true), false
 	defer func() {
-		if mode != byRecord {
+		if !mode.isLoop() {
 			debug.SetPanicOnFault(onFault)
 		}
 		if hasReturned {
@@ -258,7 +261,7 @@ func (g *InputGate) interrupted(panicked any, b *memseg.Buffer) error {
 }
 
 func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (shuffle.BufferOrEvent, error) {
-	if mode != byRecord && g.gone() == nil {
+	if !mode.isLoop() && g.gone() == nil {
 		if err := g.checkNotInRecords(); err != nil {
 			return shuffle.BufferOrEvent{}, err
 		}
@@ -331,7 +334,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (shuff
 	if c.failure == nil && !g.lookedForLoss && !c.view.IsAvailableBeyond(c.leave()) {
 		return shuffle.BufferOrEvent{}, g.arm(channel)
 	}
-	if mode != byRecord || c.byBuffers {
+	if !mode.isLoop() || c.byBuffers {
 		if err := c.checkMode(mode); err != nil {
 			g.ready.push(channel)
 			return shuffle.BufferOrEvent{}, g.channelError(channel, err)
@@ -363,7 +366,7 @@ func (g *InputGate) poll(channel int, b *memseg.Buffer, mode readingMode) (shuff
 			return shuffle.BufferOrEvent{}, err
 		}
 	} else {
-		c.byBuffers = mode != byRecord
+		c.byBuffers = !mode.isLoop()
 	}
 	g.queueAgain(channel)
 	return shuffle.BufferOrEvent{Buffer: b, Channel: channel, MoreAvailable: g.ready.len() > 0 && g.open > 0}, nil
@@ -389,7 +392,7 @@ func (g *InputGate) queueAgain(channel int) {
 }
 
 // takeEvent returns a copy of an event, which nobody can change any more, and gives
-// its slot back. A loop over Records gets none: what it means for one is done here. An
+// its slot back. A loop by record gets none: what it means for one is done here. An
 // event that cannot be read ends the channel: what it meant is lost.
 func (g *InputGate) takeEvent(channel int, b *memseg.Buffer, mode readingMode) (*memseg.Buffer, error) {
 	content, typ := bytes.Clone(b.Bytes()), b.DataType()
@@ -401,11 +404,11 @@ func (g *InputGate) takeEvent(channel int, b *memseg.Buffer, mode readingMode) (
 	if _, err := shuffle.DecodeEvent(content, typ); err != nil {
 		return nil, g.fail(channel, err)
 	}
+	c := &g.channels[channel]
+	if mode.isLoop() && typ == memseg.EndOfPartition && !c.record.isEmpty() {
+		return nil, g.fail(channel, fmt.Errorf("the stream ends within a record: %w", shuffle.ErrCorruptRecord))
+	}
 	if mode == byRecord {
-		c := &g.channels[channel]
-		if typ == memseg.EndOfPartition && !c.record.isEmpty() {
-			return nil, g.fail(channel, fmt.Errorf("the stream ends within a record: %w", shuffle.ErrCorruptRecord))
-		}
 		if typ.IsBlockingUpstream() {
 			if err := c.view.ResumeConsumption(); err != nil { // the loop passes over the barrier
 				return nil, g.fail(channel, err)

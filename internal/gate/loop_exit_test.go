@@ -99,9 +99,10 @@ func TestNextLoopGoesOnWithTheNextRecordHoweverTheLastOneWasLeft(t *testing.T) {
 		},
 	}
 	for name, leave := range leave {
-		for _, copies := range []bool{false, true} {
+		for i := range 4 {
+			copies, elements := i%2 == 1, i/2 == 1
 			for _, size := range []int{16, 100, 150} { // many in a segment, one, and one that spans
-				t.Run(fmt.Sprintf("%s, copies %t, size %d", name, copies, size), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, copies %t, elements %t, size %d", name, copies, elements, size), func(t *testing.T) {
 					records := numbered(40, size)
 					link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 60, SegmentSize: 128})
 					g := linktest.NewGate(t, linktest.Mapped, 1, func(s *shuffle.GateSpec) { s.CopyRecords = copies })
@@ -110,7 +111,11 @@ func TestNextLoopGoesOnWithTheNextRecordHoweverTheLastOneWasLeft(t *testing.T) {
 					var got []string
 					for len(got) < len(records) {
 						before := len(got)
-						leave(reader.Records(context.Background(), g.InputGate, shuffle.Strings{}), func(rec string, err error) {
+						records := reader.Records(context.Background(), g.InputGate, shuffle.Strings{})
+						if elements {
+							records = withoutChannels(reader.Elements(context.Background(), g.InputGate, shuffle.Strings{}))
+						}
+						leave(records, func(rec string, err error) {
 							require.NoError(t, err)
 							got = append(got, rec)
 						})
@@ -123,6 +128,17 @@ func TestNextLoopGoesOnWithTheNextRecordHoweverTheLastOneWasLeft(t *testing.T) {
 					link.Partition.Reclaim()
 					require.Zero(t, link.Pool.Used(), "nothing is kept")
 				})
+			}
+		}
+	}
+}
+
+// withoutChannels is the records among elements.
+func withoutChannels[T any](elements iter.Seq2[reader.Element[T], error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for e, err := range elements {
+			if e.Event == nil && !yield(e.Record, err) {
+				return
 			}
 		}
 	}

@@ -12,6 +12,7 @@ func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
 		Types:     []any{(*gate.InputGate)(nil)},
 		Functions: map[string]any{"NewInputGate": gate.NewInputGate, "Records": gate.Records[[]byte]},
+		Left:      map[string]string{"Loop": "package reader makes it and runs it before all else"},
 		Errors:    []error{shuffle.ErrInvalidArgument},
 	})
 }

@@ -12,21 +12,24 @@ import (
 	"shuffled/shuffle"
 )
 
-// A recordLoop delivers records to the body of one loop.
-type recordLoop[T any] struct {
-	ctx   context.Context
-	gate  *InputGate
-	codec shuffle.Codec[T]
-	yield func(T, error) bool
+// A Loop is one range over the records of a gate, see Run. One goroutine uses it.
+type Loop[T any] struct {
+	ctx        context.Context
+	gate       *InputGate
+	codec      shuffle.Codec[T]
+	yield      func(T, error) bool
+	yieldEvent func(channel int, e shuffle.Event) bool // nil if events are passed over
 	// yieldBytes is yield where the codec is shuffle.Bytes, which needs no call.
 	yieldBytes func([]byte, error) bool
 	limit      uint32 // the longest record
 	fetched    byte
 
-	chunk      unreadRecords // what is read now
-	beyond     int           // how many bytes of it lie beyond the window that is delivered
+	buffer     *memseg.Buffer // to read into
+	chunk      unreadRecords  // what is read now
+	beyond     int            // how many bytes of it lie beyond the window that is delivered
 	at         place
 	isSpanning bool            // the record that is delivered began in an earlier chunk
+	isRetained bool            // the body keeps the buffer of the chunk
 	presence   memseg.Presence // of the memory that the chunk lies in
 }
 
@@ -46,7 +49,7 @@ const (
 	theCodec
 )
 
-func (r *recordLoop[T]) fail(err error) {
+func (r *Loop[T]) fail(err error) {
 	var zero T
 	r.yield(zero, err)
 }
@@ -55,7 +58,7 @@ func (r *recordLoop[T]) fail(err error) {
 // one, and keeps the last one if it goes on in the next chunk. It releases the buffer.
 // Unless the loop is to go on, and whatever stops it, deliver keeps what lies behind
 // the last record that the body or the codec was given.
-func (r *recordLoop[T]) deliver() (goOn bool, err error) {
+func (r *Loop[T]) deliver() (goOn bool, err error) {
 	r.presence = memseg.Presence{}
 	if r.chunk.shared != nil {
 		r.presence = r.gate.channels[r.chunk.channel].view.Presence()
@@ -81,7 +84,7 @@ func (r *recordLoop[T]) deliver() (goOn bool, err error) {
 
 // interrupted is what a panic of the codec, a fault, or the end of the goroutine in
 // the codec comes to.
-func (r *recordLoop[T]) interrupted(panicked any) error {
+func (r *Loop[T]) interrupted(panicked any) error {
 	fault := memseg.FaultOf(panicked, "read records")
 	if fault != nil {
 		return r.gate.failRecords(r.chunk.channel, fault)
@@ -104,7 +107,7 @@ func (r *recordLoop[T]) interrupted(panicked any) error {
 }
 
 // stop keeps what lies behind the record that did not return.
-func (r *recordLoop[T]) stop() {
+func (r *Loop[T]) stop() {
 	if r.isSpanning {
 		r.gate.channels[r.chunk.channel].record.reset()
 	}
@@ -114,21 +117,21 @@ func (r *recordLoop[T]) stop() {
 
 // cut drops from the chunk what was delivered of it: all but left bytes of the window
 // and what lies beyond that.
-func (r *recordLoop[T]) cut(left int) {
+func (r *Loop[T]) cut(left int) {
 	r.chunk.bytes = r.chunk.bytes[len(r.chunk.bytes)-r.beyond-left:]
 	r.at, r.beyond = place{left: len(r.chunk.bytes)}, 0
 }
 
 // keepRest keeps the chunk for the next loop. If that fails, a body that is still
 // there is told of it by the end of the gate.
-func (r *recordLoop[T]) keepRest() { _ = r.gate.keepUnread(r.chunk) }
+func (r *Loop[T]) keepRest() { _ = r.gate.keepUnread(r.chunk) }
 
 // recordWindow is how many bytes are delivered between two looks at the context.
 const recordWindow = 32 << 10
 
 // readChunk yields the records of the chunk. When it reports that the loop should not
 // go on, the chunk is what is left.
-func (r *recordLoop[T]) readChunk() (goOn bool, err error) {
+func (r *Loop[T]) readChunk() (goOn bool, err error) {
 	record := &r.gate.channels[r.chunk.channel].record
 	if !record.isEmpty() {
 		if goOn, err = r.readSpanning(record); !goOn {
@@ -164,7 +167,7 @@ func (r *recordLoop[T]) readChunk() (goOn bool, err error) {
 
 // readSpanning yields the record that began in an earlier chunk, if it ends in this
 // one.
-func (r *recordLoop[T]) readSpanning(record *partialRecord) (goOn bool, err error) {
+func (r *Loop[T]) readSpanning(record *partialRecord) (goOn bool, err error) {
 	r.at, r.beyond = place{}, 0
 	rest, complete, err := record.add(r.chunk.bytes, r.limit)
 	if err == nil && !r.presence.Holds() {
@@ -186,7 +189,7 @@ func (r *recordLoop[T]) readSpanning(record *partialRecord) (goOn bool, err erro
 
 // failFraming ends the channel: where the next record begins is not known. What became
 // of its memory is the cause of all else.
-func (r *recordLoop[T]) failFraming(err error) (goOn bool, _ error) {
+func (r *Loop[T]) failFraming(err error) (goOn bool, _ error) {
 	r.chunk.bytes = nil
 	if taken := r.checkMemory(); taken != nil {
 		err = taken
@@ -198,7 +201,7 @@ func (r *recordLoop[T]) failFraming(err error) (goOn bool, _ error) {
 // says more.
 var errTakenAway = errors.New("memory was taken away")
 
-func (r *recordLoop[T]) checkMemory() error {
+func (r *Loop[T]) checkMemory() error {
 	if r.chunk.shared == nil {
 		return nil
 	}
@@ -206,7 +209,7 @@ func (r *recordLoop[T]) checkMemory() error {
 }
 
 // check looks whether the loop should end.
-func (r *recordLoop[T]) check() error {
+func (r *Loop[T]) check() error {
 	if err := r.gate.gone(); err != nil {
 		return err
 	}
@@ -217,7 +220,7 @@ func (r *recordLoop[T]) check() error {
 }
 
 // refused makes the error of a codec one of the channel, and leaves none alone.
-func (r *recordLoop[T]) refused(err error) error {
+func (r *Loop[T]) refused(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -229,7 +232,7 @@ func (r *recordLoop[T]) refused(err error) error {
 }
 
 // keepPartial keeps the beginning of a record that goes on in the next buffer.
-func (r *recordLoop[T]) keepPartial(record *partialRecord, rest []byte) (goOn bool, err error) {
+func (r *Loop[T]) keepPartial(record *partialRecord, rest []byte) (goOn bool, err error) {
 	_, complete, err := record.add(rest, r.limit)
 	if err == nil && complete {
 		err = fmt.Errorf("the length of a record changed while it was read: %w", shuffle.ErrCorruptRecord)
@@ -241,7 +244,7 @@ func (r *recordLoop[T]) keepPartial(record *partialRecord, rest []byte) (goOn bo
 }
 
 // deliverOne yields one record.
-func (r *recordLoop[T]) deliverOne(body []byte) (goOn bool, err error) {
+func (r *Loop[T]) deliverOne(body []byte) (goOn bool, err error) {
 	r.at.who = theCodec
 	rec, err := r.codec.Decode(body)
 	r.at.who = theBody
@@ -253,7 +256,7 @@ func (r *recordLoop[T]) deliverOne(body []byte) (goOn bool, err error) {
 }
 
 // deliverWhole yields the records that lie in chunk as a whole, in place.
-func (r *recordLoop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err error) {
+func (r *Loop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err error) {
 	if len(chunk) >= lengthPrefix && binary.BigEndian.Uint32(chunk) < fetchAhead {
 		r.fetched += fetch(chunk)
 	}

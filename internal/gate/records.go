@@ -16,73 +16,98 @@ import (
 // has its contract.
 func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Codec[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		r := recordLoop[T]{ctx: ctx, gate: g, codec: codec, yield: yield}
-		if err := g.check(ctx); err != nil {
+		var r Loop[T]
+		r.Run(ctx, g, codec, yield, nil)
+	}
+}
+
+// Run gives the records of all channels to record, and their events to event, until one
+// of them returns false. What ends it otherwise is an error, which record is given with
+// no record, or the end of the gate. Without event, events are passed over and barriers
+// do not hold up their channel.
+//
+// A Loop is run once.
+func (r *Loop[T]) Run(ctx context.Context, g *InputGate, codec shuffle.Codec[T],
+	record func(T, error) bool, event func(channel int, e shuffle.Event) bool,
+) {
+	r.ctx, r.gate, r.codec, r.yield, r.yieldEvent = ctx, g, codec, record, event
+	if err := g.check(ctx); err != nil {
+		r.fail(err)
+		return
+	}
+	if absent.Is(codec) {
+		r.fail(fmt.Errorf("read records without a codec: %w", shuffle.ErrInvalidArgument))
+		return
+	}
+	if _, ok := any(codec).(shuffle.Bytes); ok {
+		r.yieldBytes, _ = any(record).(func([]byte, error) bool)
+	}
+	r.limit = uint32(g.spec.MaxRecordLength)
+	unread, err := g.beginRecords()
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	onFault := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(onFault)
+		g.endRecords()
+	}()
+	if len(unread.bytes) > 0 {
+		if err := r.check(); err != nil {
+			_ = g.keepUnread(unread) // which it is already
 			r.fail(err)
 			return
 		}
-		if absent.Is(codec) {
-			r.fail(fmt.Errorf("read records without a codec: %w", shuffle.ErrInvalidArgument))
+		r.chunk = unread
+		if goOn, err := r.deliver(); !goOn {
+			r.end(err)
 			return
 		}
-		if _, ok := any(codec).(shuffle.Bytes); ok {
-			r.yieldBytes, _ = any(yield).(func([]byte, error) bool)
-		}
-		r.limit = uint32(g.spec.MaxRecordLength)
-		unread, err := g.beginRecords()
-		if err != nil {
-			r.fail(err)
-			return
-		}
-		onFault := debug.SetPanicOnFault(true)
-		defer func() {
-			debug.SetPanicOnFault(onFault)
-			g.endRecords()
-		}()
-		if len(unread.bytes) > 0 {
-			if err := r.check(); err != nil {
-				_ = g.keepUnread(unread) // which it is already
-				r.fail(err)
-				return
-			}
-			r.chunk = unread
-			if goOn, err := r.deliver(); !goOn {
-				r.end(err)
-				return
-			}
-		}
-		b := &memseg.Buffer{}
-		for {
-			element, err := g.next(ctx, b, byRecord)
-			if err != nil {
-				r.end(err)
-				return
-			}
-			r.chunk = unreadRecords{channel: element.Channel, bytes: b.Bytes(), shared: b}
-			if g.spec.CopyRecords {
-				if err := r.copyChunk(); err != nil {
-					r.end(err)
-					return
-				}
-			}
-			if goOn, err := r.deliver(); !goOn {
-				r.end(err)
-				return
-			}
+	}
+	for goOn := true; goOn; {
+		if goOn, err = r.readNext(); !goOn {
+			r.end(err)
 		}
 	}
 }
 
+// readNext delivers the records of the next buffer, or the next event.
+func (r *Loop[T]) readNext() (goOn bool, err error) {
+	mode := byRecord
+	if r.yieldEvent != nil {
+		mode = byElement
+	}
+	if r.buffer == nil || r.isRetained {
+		r.buffer, r.isRetained = &memseg.Buffer{}, false
+	}
+	element, err := r.gate.next(r.ctx, r.buffer, mode)
+	if err != nil {
+		return false, err
+	}
+	if element.IsEvent() {
+		event, err := element.Event()
+		return err == nil && r.yieldEvent(element.Channel, event), err
+	}
+	r.chunk = unreadRecords{channel: element.Channel, bytes: r.buffer.Bytes(), shared: r.buffer}
+	if r.gate.spec.CopyRecords {
+		if err := r.copyChunk(); err != nil {
+			return false, err
+		}
+	}
+	return r.deliver()
+}
+
 // end tells the body why its loop ends, unless that is what it has chosen itself, or
 // the end of the gate.
-func (r *recordLoop[T]) end(err error) {
+func (r *Loop[T]) end(err error) {
 	if err != nil && err != io.EOF { // not that of somebody else in a chain
 		r.fail(err)
 	}
 }
 
 // copyChunk has the chunk lie in the process's own memory, and releases its buffer.
-func (r *recordLoop[T]) copyChunk() error {
+func (r *Loop[T]) copyChunk() error {
 	own, err := appendShared(r.gate.scratch[:0], r.chunk.bytes)
 	r.gate.scratch = own
 	if err == nil {
