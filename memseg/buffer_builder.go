@@ -21,7 +21,7 @@ const CommitStep = 32 << 10
 // filler.
 type BufferBuilder struct {
 	mem    []byte // the segment
-	limit  uint64 // soft capacity, see Trim; 0 once it was stopped or taken from its filler
+	limit  uint64 // how much it takes; 0 once it was stopped or taken from its filler
 	pos    uint64 // uncommitted position; stored with release, see storeRelease
 	step   uint64 // position at which Advance asks for a commit
 	filler filler
@@ -29,7 +29,6 @@ type BufferBuilder struct {
 
 	committed int
 	finished  bool
-	consumed  bool
 }
 
 // NewBufferBuilder returns a builder for an empty segment and stores its marker.
@@ -78,15 +77,6 @@ func (b *BufferBuilder) Append(src []byte) (int, error) {
 	return n, nil
 }
 
-// AppendAndCommit is Append and Commit.
-func (b *BufferBuilder) AppendAndCommit(src []byte) (int, error) {
-	n, err := b.Append(src)
-	if err == nil {
-		b.Commit()
-	}
-	return n, err
-}
-
 // Commit publishes what was written, and returns how many bytes are published.
 func (b *BufferBuilder) Commit() int {
 	p := b.PublishWritten()
@@ -116,50 +106,11 @@ func (b *BufferBuilder) Finish() int {
 	return p
 }
 
-// IsFinished reports whether Finish was called.
-func (b *BufferBuilder) IsFinished() bool { return b.finished }
-
 // IsFull reports whether no byte fits any more.
 func (b *BufferBuilder) IsFull() bool { return b.pos == b.limit }
 
 // WritableBytes returns how many bytes fit.
 func (b *BufferBuilder) WritableBytes() int { return b.MaxCapacity() - int(b.pos) }
 
-// WrittenBytes returns how many bytes were written, committed or not.
-func (b *BufferBuilder) WrittenBytes() int { return int(b.pos) }
-
-// MaxCapacity returns the present soft capacity.
+// MaxCapacity returns how many bytes the segment takes.
 func (b *BufferBuilder) MaxCapacity() int { return int(loadAcquire(&b.limit)) }
-
-// Trim sets the soft capacity to n, but not below what is written nor above the
-// segment. It can grow the capacity back. A finished builder stays as it is.
-func (b *BufferBuilder) Trim(n int) {
-	if b.finished {
-		return
-	}
-	b.limit = max(uint64(max(min(n, len(b.mem)), 0)), b.pos)
-	b.step = min(uint64(b.committed+CommitStep), b.limit)
-}
-
-// CreateBufferConsumer returns the consumer of this builder's segment, starting
-// at the builder's present position, up to which it commits: earlier bytes are
-// invisible to the consumer. A second one is ErrConsumerExists; use
-// BufferConsumer.Copy.
-func (b *BufferBuilder) CreateBufferConsumer(recycler Recycler, token uint64) (*BufferConsumer, error) {
-	return b.createConsumer(b.Commit(), recycler, token)
-}
-
-// CreateBufferConsumerFromBeginning is CreateBufferConsumer from the first byte.
-func (b *BufferBuilder) CreateBufferConsumerFromBeginning(recycler Recycler, token uint64) (*BufferConsumer, error) {
-	return b.createConsumer(0, recycler, token)
-}
-
-func (b *BufferBuilder) createConsumer(start int, recycler Recycler, token uint64) (*BufferConsumer, error) {
-	if b.consumed {
-		return nil, ErrConsumerExists
-	}
-	b.consumed = true
-	c := NewBufferConsumer(b.mem, b.marker, DataBuffer, recycler, token)
-	c.readPosition = start
-	return c, nil
-}

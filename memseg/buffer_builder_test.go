@@ -24,61 +24,26 @@ func TestAppendBeyondTheSegmentStopsAtItsEnd(t *testing.T) {
 	overEachMemory(t, func(t *testing.T, newRegion func(testing.TB, int) *Region) {
 		first, second := newFilledSegment(t, newRegion), newFilledSegment(t, newRegion)
 		src := integers(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 42)
-		n, err := first.builder.AppendAndCommit(src)
+		n, err := first.builder.Append(src)
 		require.NoError(t, err)
+		first.builder.Commit()
 		require.Equal(t, 40, n)
 		require.True(t, first.builder.IsFull())
 		require.Zero(t, first.builder.WritableBytes())
 		first.builds(first.consumer, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 
-		n, err = second.builder.AppendAndCommit(src[n:])
+		n, err = second.builder.Append(src[n:])
 		require.NoError(t, err)
+		second.builder.Commit()
 		require.Equal(t, 4, n)
 		require.False(t, second.builder.IsFull())
 		second.builds(second.consumer, 42)
 
-		n, err = first.builder.AppendAndCommit(src)
+		n, err = first.builder.Append(src)
 		require.NoError(t, err)
+		first.builder.Commit()
 		require.Zero(t, n, "nothing fits a full segment")
 	})
-}
-
-func TestABuilderHasOneConsumer(t *testing.T) {
-	overFilledSegments(t, func(t *testing.T, s *filledSegment) {
-		_, err := s.builder.CreateBufferConsumer(nil, 0)
-		require.ErrorIs(t, err, ErrConsumerExists)
-		_, err = s.builder.CreateBufferConsumerFromBeginning(nil, 0)
-		require.ErrorIs(t, err, ErrConsumerExists)
-	})
-}
-
-func TestConsumerStartsAtTheBuildersPositionOrAtTheBeginning(t *testing.T) {
-	for _, committed := range []bool{true, false} {
-		overFilledSegments(t, func(t *testing.T, s *filledSegment) {
-			s.builder.Reset(s.mem, s.marker)
-			s.append(1, 2)
-			if committed {
-				s.builder.Commit()
-			}
-			late, err := s.builder.CreateBufferConsumer(nil, 0)
-			require.NoError(t, err)
-			s.builds(late)
-			s.append(3)
-			s.builder.Commit()
-			s.builds(late, 3)
-
-			s.builder.Reset(s.mem, s.marker)
-			s.append(1, 2)
-			if committed {
-				s.builder.Commit()
-			}
-			whole, err := s.builder.CreateBufferConsumerFromBeginning(nil, 0)
-			require.NoError(t, err)
-			s.append(3)
-			s.builder.Commit()
-			s.builds(whole, 1, 2, 3)
-		})
-	}
 }
 
 func TestWritableBytesCountWhatIsWrittenNotWhatIsCommitted(t *testing.T) {
@@ -86,7 +51,6 @@ func TestWritableBytesCountWhatIsWrittenNotWhatIsCommitted(t *testing.T) {
 		require.Equal(t, 40, s.builder.WritableBytes())
 		s.append(1, 2, 3)
 		require.Equal(t, 28, s.builder.WritableBytes())
-		require.Equal(t, 12, s.builder.WrittenBytes())
 		require.Equal(t, Position(0), s.marker.Load())
 	})
 }
@@ -97,46 +61,14 @@ func TestNothingIsAppendedAfterFinish(t *testing.T) {
 		require.Equal(t, 8, s.builder.Finish(), "it commits what was written")
 		_, err := s.builder.Append(integers(3))
 		require.ErrorIs(t, err, ErrBuilderFinished)
-		_, err = s.builder.AppendAndCommit(integers(3))
-		require.ErrorIs(t, err, ErrBuilderFinished)
 		require.Nil(t, s.builder.Reserve(1))
 		require.Zero(t, s.builder.WritableBytes())
 		require.Equal(t, 8, s.builder.Commit())
 		require.Equal(t, 8, s.builder.PublishWritten())
-		s.builder.Trim(40)
-		require.Zero(t, s.builder.WritableBytes(), "trim does not re-open it")
 		require.Equal(t, Position(-8), s.marker.Load())
 		s.builds(s.consumer, 1, 2)
 		require.True(t, s.consumer.IsFinished())
 	})
-}
-
-func TestTrimSetsTheCapacityWithinWhatIsPossible(t *testing.T) {
-	for _, row := range []struct {
-		name    string
-		written int
-		trims   []int
-		want    []int
-	}{
-		{"shrinks an empty segment", 0, []int{20, 0}, []int{20, 0}},
-		{"clamps below zero", 0, []int{-1}, []int{0}},
-		{"stops at what is written", 12, []int{4}, []int{12}},
-		{"stops at the segment", 0, []int{41}, []int{40}},
-		{"grows back", 12, []int{16, 40}, []int{16, 40}},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			overFilledSegments(t, func(t *testing.T, s *filledSegment) {
-				s.append(make([]uint32, row.written/4)...)
-				for i, n := range row.trims {
-					s.builder.Trim(n)
-					require.Equal(t, row.want[i], s.builder.MaxCapacity())
-					require.Equal(t, row.want[i]-row.written, s.builder.WritableBytes())
-					require.Equal(t, row.want[i] == row.written, s.builder.IsFull())
-					require.Nil(t, s.builder.Reserve(row.want[i]-row.written+1))
-				}
-			})
-		})
-	}
 }
 
 func TestReservedBytesAreKeptByAdvanceAlone(t *testing.T) {
@@ -174,7 +106,7 @@ func TestAdvanceAsksForACommitAtStepsAndAtTheEnd(t *testing.T) {
 		{99, false}, {1, true}, // the segment is full
 	} {
 		require.NotNil(t, b.Reserve(row.n))
-		require.Equal(t, row.due, b.Advance(row.n), "at %d", b.WrittenBytes())
+		require.Equal(t, row.due, b.Advance(row.n), "at %d", b.pos)
 		if row.due {
 			b.Commit()
 		}
@@ -203,10 +135,8 @@ func TestResetStartsAnEmptySegment(t *testing.T) {
 		s.builder.Finish()
 		s.builder.Reset(s.mem[:20], s.marker)
 		require.Equal(t, Position(0), s.marker.Load())
-		require.False(t, s.builder.IsFinished())
 		require.Equal(t, 20, s.builder.WritableBytes())
-		c, err := s.builder.CreateBufferConsumer(nil, 0)
-		require.NoError(t, err)
+		c := NewBufferConsumer(s.mem[:20], s.marker, DataBuffer, nil, 0)
 		s.append(9)
 		s.builder.Commit()
 		s.builds(c, 9)

@@ -95,73 +95,8 @@ func (c *BufferConsumer) Build(b *Buffer) error {
 	return nil
 }
 
-// Skip passes over n readable bytes; more than are readable is ErrOutOfBounds.
-func (c *BufferConsumer) Skip(n int) error {
-	p, err := c.load()
-	if err != nil {
-		return err
-	}
-	c.cached = p
-	if readable := p.Bytes() - c.readPosition; n < 0 || n > readable {
-		return fmt.Errorf("skip %d of %d readable bytes: %w", n, readable, ErrOutOfBounds)
-	}
-	c.readPosition += n
-	return nil
-}
-
-// Copy returns a second consumer of the same segment that starts at this one's
-// read position and shares its references.
-func (c *BufferConsumer) Copy() (*BufferConsumer, error) {
-	if c == nil || !c.open {
-		return nil, fmt.Errorf("copy a closed buffer consumer: %w", ErrReleased)
-	}
-	c.refs.count.Add(1)
-	copied := *c
-	return &copied, nil
-}
-
-// CopyWithReaderPosition is Copy with a read position of its own, at most what
-// is written.
-func (c *BufferConsumer) CopyWithReaderPosition(position int) (*BufferConsumer, error) {
-	p, err := c.load()
-	if err != nil {
-		return nil, err
-	}
-	if position < 0 || position > p.Bytes() {
-		return nil, fmt.Errorf("reader position %d of %d written bytes: %w", position, p.Bytes(), ErrOutOfBounds)
-	}
-	copied, err := c.Copy()
-	if err != nil {
-		return nil, err
-	}
-	copied.readPosition = position
-	return copied, nil
-}
-
 // IsFinished reports whether the last Build or Skip saw the segment finished.
 func (c *BufferConsumer) IsFinished() bool { return c != nil && c.cached.IsFinished() }
-
-// IsDataAvailable reports, by a fresh look, whether Build would return bytes.
-func (c *BufferConsumer) IsDataAvailable() bool {
-	p, err := c.load()
-	return err == nil && c.readPosition < p.Bytes()
-}
-
-// WrittenBytes returns how many bytes the last Build or Skip saw.
-func (c *BufferConsumer) WrittenBytes() int {
-	if c == nil {
-		return 0
-	}
-	return c.cached.Bytes()
-}
-
-// ReadPosition returns how many bytes were built or skipped.
-func (c *BufferConsumer) ReadPosition() int {
-	if c == nil {
-		return 0
-	}
-	return c.readPosition
-}
 
 // DataType returns what the segment holds.
 func (c *BufferConsumer) DataType() DataType {
@@ -169,11 +104,6 @@ func (c *BufferConsumer) DataType() DataType {
 		return NoDataType
 	}
 	return c.typ
-}
-
-// IsStartOfDataBuffer reports whether nothing of a data buffer was read yet.
-func (c *BufferConsumer) IsStartOfDataBuffer() bool {
-	return c != nil && c.typ == DataBuffer && c.readPosition == 0
 }
 
 // Close drops the consumer's own reference, once.

@@ -24,9 +24,7 @@ func newFilledSegment(t *testing.T, newRegion func(testing.TB, int) *Region) *fi
 	segments := NewRegionSegments(region, &l)
 	s := &filledSegment{t: t, mem: segments.Bytes(0), marker: segments.Marker(0)}
 	s.builder = NewBufferBuilder(s.mem, s.marker)
-	var err error
-	s.consumer, err = s.builder.CreateBufferConsumer(&s.recycled, 7)
-	require.NoError(t, err)
+	s.consumer = NewBufferConsumer(s.mem, s.marker, DataBuffer, &s.recycled, 7)
 	return s
 }
 
@@ -107,12 +105,9 @@ func TestAppendsAreInvisibleBeforeCommit(t *testing.T) {
 		for _, values := range [][]uint32{{0, 1}, {2}, {3, 42}} {
 			s.append(values...)
 		}
-		require.False(t, s.consumer.IsDataAvailable())
 		s.builds(s.consumer)
 		require.Equal(t, 20, s.builder.Commit())
-		require.True(t, s.consumer.IsDataAvailable())
 		s.builds(s.consumer, 0, 1, 2, 3, 42)
-		require.False(t, s.consumer.IsDataAvailable())
 	})
 }
 
@@ -125,14 +120,11 @@ func TestEachBuildReturnsWhatCameSinceTheLast(t *testing.T) {
 		s.append(0, 1)
 		s.append(2)
 		s.builder.Commit()
-		require.True(t, s.consumer.IsStartOfDataBuffer())
 		s.builds(s.consumer, 0, 1, 2)
-		require.False(t, s.consumer.IsStartOfDataBuffer())
 		s.append(3, 42)
 		s.append(44)
 		s.builder.Commit()
 		s.builds(s.consumer, 3, 42, 44)
-		require.Equal(t, 24, s.consumer.ReadPosition())
 		var rest []uint32
 		for !s.builder.IsFull() {
 			s.append(1337)
@@ -141,72 +133,6 @@ func TestEachBuildReturnsWhatCameSinceTheLast(t *testing.T) {
 		s.builder.Commit()
 		require.Len(t, rest, 4)
 		s.builds(s.consumer, rest...)
-	})
-}
-
-func TestCopyStartsAtTheReadPositionOfItsSource(t *testing.T) {
-	overFilledSegments(t, func(t *testing.T, s *filledSegment) {
-		duplicate := func(c *BufferConsumer) *BufferConsumer {
-			copied, err := c.Copy()
-			require.NoError(t, err)
-			return copied
-		}
-		c1 := s.consumer
-		s.append(0, 1)
-		s.builder.Commit()
-		c2 := duplicate(c1)
-		s.append(2)
-		s.builder.Commit()
-		s.builds(c1, 0, 1, 2)
-		s.builds(c2, 0, 1, 2)
-		c3 := duplicate(c1)
-		s.append(3, 42)
-		s.builder.Commit()
-		c4 := duplicate(c1)
-		for _, c := range []*BufferConsumer{c1, c2, c3, c4} {
-			s.builds(c, 3, 42)
-		}
-		for i, c := range []*BufferConsumer{c1, c2, c3, c4} {
-			require.Empty(t, s.recycled.tokens, "consumer %d is open", i)
-			c.Close()
-		}
-		require.Equal(t, []uint64{7}, s.recycled.tokens, "copies share the references")
-	})
-}
-
-func TestCopyWithReaderPositionMayGoBackButNotAhead(t *testing.T) {
-	overFilledSegments(t, func(t *testing.T, s *filledSegment) {
-		s.append(0, 1, 2)
-		s.builder.Commit()
-		s.builds(s.consumer, 0, 1, 2)
-		again, err := s.consumer.CopyWithReaderPosition(4)
-		require.NoError(t, err)
-		s.builds(again, 1, 2)
-		_, err = s.consumer.CopyWithReaderPosition(13)
-		require.ErrorIs(t, err, ErrOutOfBounds)
-		_, err = s.consumer.CopyWithReaderPosition(-1)
-		require.ErrorIs(t, err, ErrOutOfBounds)
-		s.consumer.Close()
-		_, err = s.consumer.CopyWithReaderPosition(0)
-		require.ErrorIs(t, err, ErrReleased)
-		_, err = s.consumer.Copy()
-		require.ErrorIs(t, err, ErrReleased)
-		again.Close()
-		require.Equal(t, []uint64{7}, s.recycled.tokens, "a refused copy takes no reference")
-	})
-}
-
-func TestSkipPassesOverReadableBytesOnly(t *testing.T) {
-	overFilledSegments(t, func(t *testing.T, s *filledSegment) {
-		s.append(0, 1, 2)
-		require.ErrorIs(t, s.consumer.Skip(4), ErrOutOfBounds, "nothing is committed")
-		s.builder.Commit()
-		require.NoError(t, s.consumer.Skip(8))
-		require.ErrorIs(t, s.consumer.Skip(5), ErrOutOfBounds)
-		require.ErrorIs(t, s.consumer.Skip(-1), ErrOutOfBounds)
-		require.Equal(t, 8, s.consumer.ReadPosition(), "a refused skip moves nothing")
-		s.builds(s.consumer, 2)
-		require.NoError(t, s.consumer.Skip(0))
 	})
 }
 
@@ -230,22 +156,17 @@ func TestConsumerSeesTheEndWithItsNextBuild(t *testing.T) {
 			}
 			s.append(values...)
 			s.builder.Commit()
-			require.False(t, s.builder.IsFinished())
 			require.False(t, s.consumer.IsFinished())
-			require.Zero(t, s.consumer.WrittenBytes(), "nothing was looked at yet")
 
 			s.builds(s.consumer, values...)
-			require.Equal(t, 4*n, s.consumer.WrittenBytes())
 			require.False(t, s.consumer.IsFinished())
 
 			require.Equal(t, 4*n, s.builder.Finish())
 			require.Equal(t, 4*n, s.builder.Finish(), "a second time")
-			require.True(t, s.builder.IsFinished())
 			require.False(t, s.consumer.IsFinished(), "it answers from its last look")
 
 			s.builds(s.consumer)
 			require.True(t, s.consumer.IsFinished())
-			require.Equal(t, 4*n, s.consumer.WrittenBytes())
 		})
 	}
 }
@@ -256,9 +177,6 @@ func TestStaticContentIsFinishedFromBirth(t *testing.T) {
 		c := NewStaticBufferConsumer(content, EventBuffer, &r, 3)
 		require.True(t, c.IsFinished())
 		require.Equal(t, EventBuffer, c.DataType())
-		require.False(t, c.IsStartOfDataBuffer())
-		require.Equal(t, len(content), c.WrittenBytes())
-		require.Equal(t, len(content) > 0, c.IsDataAvailable())
 		var b Buffer
 		require.NoError(t, c.Build(&b))
 		require.Equal(t, content, b.Bytes())
@@ -318,10 +236,6 @@ func TestConsumerRefusesMarkersThatNoBuilderStores(t *testing.T) {
 				s.marker.store(Position(row.stored))
 
 				require.ErrorIs(t, s.consumer.Build(&b), ErrCorrupt)
-				require.ErrorIs(t, s.consumer.Skip(0), ErrCorrupt)
-				require.False(t, s.consumer.IsDataAvailable())
-				_, err := s.consumer.CopyWithReaderPosition(0)
-				require.ErrorIs(t, err, ErrCorrupt)
 				s.consumer.Close()
 				require.Equal(t, []uint64{7}, s.recycled.tokens, "a refused Build takes no reference")
 			})

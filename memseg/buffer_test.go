@@ -60,86 +60,13 @@ func TestUseAfterTheLastReleaseIsRefused(t *testing.T) {
 	overDataAndEvents(t, func(t *testing.T, mem []byte, typ DataType) {
 		var r recycled
 		b := NewBuffer(mem, typ, &r, 7)
-		slice, err := b.ReadOnlySlice(0, 10)
-		require.NoError(t, err)
 		require.NoError(t, b.Release())
 
 		require.ErrorIs(t, b.Release(), ErrReleased)
 		require.ErrorIs(t, b.Retain(), ErrReleased)
-		require.ErrorIs(t, slice.Release(), ErrReleased)
-		require.ErrorIs(t, slice.Retain(), ErrReleased)
-		require.Nil(t, slice.Bytes())
-		_, err = b.ReadOnlySlice(0, 1)
-		require.ErrorIs(t, err, ErrReleased)
+		require.Nil(t, b.Bytes())
 		require.Equal(t, []uint64{7}, r.tokens, "recycled once")
 	})
-}
-
-func TestSliceSharesTheReferencesOfItsBuffer(t *testing.T) {
-	overDataAndEvents(t, func(t *testing.T, mem []byte, typ DataType) {
-		var r recycled
-		b := NewBuffer(mem, typ, &r, 7)
-		slice, err := b.ReadOnlySlice(0, 10)
-		require.NoError(t, err)
-		require.NoError(t, slice.Retain()) // as the first reference is the buffer's own: now two
-		require.NoError(t, b.Release())
-		require.NotNil(t, slice.Bytes())
-		require.NoError(t, b.Retain())
-		require.NoError(t, slice.Release())
-		require.Empty(t, r.tokens)
-		require.NoError(t, slice.Release())
-		require.Equal(t, []uint64{7}, r.tokens)
-	})
-}
-
-func TestMakingASliceTakesNoReference(t *testing.T) {
-	overDataAndEvents(t, func(t *testing.T, mem []byte, typ DataType) {
-		var r recycled
-		b := NewBuffer(mem, typ, &r, 7)
-		_, err := b.ReadOnlySlice(0, 10)
-		require.NoError(t, err)
-		require.NoError(t, b.Release())
-		require.Equal(t, []uint64{7}, r.tokens)
-	})
-}
-
-func TestOffsetsOfSlicesOfSlicesAddUp(t *testing.T) {
-	overDataAndEvents(t, func(t *testing.T, mem []byte, typ DataType) {
-		for i := range mem {
-			mem[i] = byte(i)
-		}
-		b := NewBuffer(mem, typ, nil, 0)
-		outer, err := b.ReadOnlySlice(1, 10)
-		require.NoError(t, err)
-		require.Equal(t, mem[1:11], outer.Bytes())
-		inner, err := outer.Slice(3, 5)
-		require.NoError(t, err)
-		require.Equal(t, mem[4:9], inner.Bytes())
-		require.Same(t, &mem[4], &inner.Bytes()[0], "the same memory")
-		require.Equal(t, 5, cap(inner.Bytes()), "cannot grow into what lies behind")
-		empty, err := inner.Slice(5, 0)
-		require.NoError(t, err)
-		require.Empty(t, empty.Bytes())
-		require.Equal(t, mem[1:11], outer.Bytes(), "the outer slice stays as it was")
-		require.NoError(t, b.Release())
-	})
-}
-
-func TestSlicesOutsideTheirBufferAreRefused(t *testing.T) {
-	const most = int(^uint(0) >> 1)
-	b := NewBuffer(make([]byte, 16), DataBuffer, nil, 0)
-	outer, err := b.ReadOnlySlice(4, 8)
-	require.NoError(t, err)
-	for _, row := range []struct{ offset, length int }{
-		{-1, 1}, {0, -1}, {0, 17}, {17, 0}, {16, 1}, {1, 16}, {most, 1}, {1, most}, {most, most}, {-most - 1, most},
-	} {
-		_, err := b.ReadOnlySlice(row.offset, row.length)
-		require.ErrorIs(t, err, ErrOutOfBounds, "%+v", row)
-	}
-	for _, row := range []struct{ offset, length int }{{-1, 1}, {-4, 4}, {0, 9}, {9, 0}, {8, 1}, {1, most}} {
-		_, err := outer.Slice(row.offset, row.length)
-		require.ErrorIs(t, err, ErrOutOfBounds, "%+v of a slice of 8 bytes", row)
-	}
 }
 
 // heldOnce fails if the element is recycled twice.

@@ -35,8 +35,6 @@ var (
 	ErrOutOfBounds error = sentinel.New("out of bounds")
 	// ErrBuilderFinished is returned by a write to a finished buffer builder.
 	ErrBuilderFinished error = sentinel.New("buffer builder is finished")
-	// ErrConsumerExists is returned by the second consumer of one builder.
-	ErrConsumerExists error = sentinel.New("buffer builder already has a consumer")
 	// ErrReleased is returned when a buffer is used or released after its last
 	// reference was released.
 	ErrReleased error = sentinel.Released

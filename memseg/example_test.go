@@ -9,18 +9,9 @@ import (
 // A builder fills a segment; a consumer, here in the same process, reads what is
 // committed, in place.
 func Example() {
-	segment := memseg.NewSegment(make([]byte, 1024), 0, nil)
-	mem, err := segment.Bytes()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	builder := memseg.NewBufferBuilder(mem, memseg.NewPositionMarker())
-	consumer, err := builder.CreateBufferConsumer(nil, 0)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	segment, marker := make([]byte, 1024), memseg.NewPositionMarker()
+	builder := memseg.NewBufferBuilder(segment, marker)
+	consumer := memseg.NewBufferConsumer(segment, marker, memseg.DataBuffer, nil, 0)
 
 	copy(builder.Reserve(5), "hello")
 	builder.Advance(5)

@@ -259,11 +259,11 @@ func TestParkedHandOffs(t *testing.T) {
 				words, offset := g.InitialChannelWords(handOffChannel, l.FirstOrdinal)
 				require.NoError(t, objects[2].WriteAt(words, offset))
 				for j, m := range objects {
-					fd, err := m.Dup()
-					require.NoError(t, err)
-					cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "hand-off"))
 					region, err := m.Map(handOffAccess(0, i, j), 0)
 					require.NoError(t, err)
+					fd, err := m.HandOut()
+					require.NoError(t, err)
+					cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "hand-off"))
 					require.NoError(t, m.Close())
 					*links[i].objects()[j] = region
 					defer func() { require.NoError(t, region.Close()) }()

@@ -184,22 +184,6 @@ func (m *Memfd) Size() int64 {
 	return m.size
 }
 
-// Dup returns a new descriptor of the same open file. The caller owns it. A peer
-// gets one of HandOut or ReopenReadOnly instead, for the sake of Alone.
-func (m *Memfd) Dup() (int, error) {
-	dup := -1
-	err := m.control(func(fd int) error {
-		var err error
-		dup, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		opened.Descriptors(dup)
-		return os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
-	})
-	if err != nil {
-		return -1, fmt.Errorf("duplicate descriptor of %q: %w", m.label(), err)
-	}
-	return dup, nil
-}
-
 // ReopenReadOnly returns a new descriptor that can be mapped for reading only.
 // The caller owns it.
 func (m *Memfd) ReopenReadOnly() (int, error) {

@@ -78,7 +78,6 @@ func TestEveryCallAfterCloseIsRefused(t *testing.T) {
 	require.NoError(t, m.Close())
 	for name, call := range map[string]func() error{
 		"Close":           m.Close,
-		"Dup":             func() error { _, err := m.Dup(); return err },
 		"HandOut":         func() error { _, err := m.HandOut(); return err },
 		"Alone":           func() error { _, err := m.Alone(); return err },
 		"ReopenReadOnly":  func() error { _, err := m.ReopenReadOnly(); return err },

@@ -10,8 +10,8 @@ func TestNothingIsRefusedByName(t *testing.T) {
 	const checked = "of a region whose header was checked"
 	misuse.Check(t, misuse.Package{
 		Types: []any{
-			(*Access)(nil), (*AccessError)(nil), (*Buffer)(nil), (*BufferBuilder)(nil), (*BufferConsumer)(nil), (*DataType)(nil),
-			(*Memfd)(nil), (*MemorySegment)(nil), (*Position)(nil), (*PositionMarker)(nil), (*Region)(nil), (*Slice)(nil),
+			(*Access)(nil), (*Buffer)(nil), (*BufferBuilder)(nil), (*BufferConsumer)(nil), (*DataType)(nil),
+			(*Memfd)(nil), (*MemorySegment)(nil), (*Position)(nil), (*PositionMarker)(nil), (*Region)(nil),
 		},
 		Functions: map[string]any{
 			"ChargedCgroup": ChargedCgroup, "CheckHost": CheckHost, "CreateMemfd": CreateMemfd, "CreateOpenMemfd": CreateOpenMemfd,
@@ -23,17 +23,15 @@ func TestNothingIsRefusedByName(t *testing.T) {
 			"SupportsFutexWaitMany": SupportsFutexWaitMany, "SupportsNoExecSeal": SupportsNoExecSeal, "TellsHolders": TellsHolders,
 		},
 		Left: map[string]string{
-			"AccessError(nil)":   "is no error",
 			"BufferBuilder(nil)": "records are written by its methods, which look at nothing that they need not",
-			"MemorySegment(nil)": "its scalars are inlined; what is freed, as the zero value, is looked at",
+			"MemorySegment(nil)": "pools make them, and no user has one",
 			"Region.Word":        checked, "Region.Word32": checked,
 			"BufferConsumer.Reset": "makes a consumer of one that is there", "BufferConsumer.ResetStatic": "the same",
 		},
 		Rest:   "it is about the words of regions whose headers were checked, of which no user has one, or takes descriptors over",
-		Errors: []error{ErrClosed, ErrReleased, ErrFreed, ErrOutOfBounds, ErrRegionSize, ErrLayout, ErrConsumerExists},
+		Errors: []error{ErrClosed, ErrReleased, ErrFreed, ErrOutOfBounds, ErrRegionSize, ErrLayout},
 		Fine: []string{
-			"BufferBuilder.Append", "BufferBuilder.AppendAndCommit", "BufferBuilder.CreateBufferConsumer",
-			"BufferBuilder.CreateBufferConsumerFromBeginning", "FaultOf", "MemorySegment.EqualTo", "MemorySegment.Free", "Region.Slice", "Slice.Slice",
+			"BufferBuilder.Append", "FaultOf", "MemorySegment.Bytes", "MemorySegment.Free",
 		},
 	})
 }

@@ -75,7 +75,7 @@ func (p *hostileProducer) step(s *hostileScript) {
 				p.builder.Advance(n)
 			}
 			p.builder.Commit()
-			w.Flush(p.builder.WrittenBytes(), nil)
+			w.Flush(int(p.builder.pos), nil)
 			if s.next(2) == 0 {
 				p.open = false
 				w.Advance(p.builder.Finish(), 1, nil)

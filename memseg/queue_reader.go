@@ -149,9 +149,6 @@ func (q *QueueReader) Position() uint64 { return q.position.Load() }
 // Flushed loads up to where data should be read without waiting.
 func (q *QueueReader) Flushed() uint64 { return q.flushed.Load() }
 
-// BuffersPublished loads how many data buffers were published, from 0.
-func (q *QueueReader) BuffersPublished() uint64 { return q.buffers.Load() }
-
 // CrossesWantReleased reports whether moving the released cursor from old to
 // new passes the point at which the producer asked to be woken.
 func (q *QueueReader) CrossesWantReleased(old, new uint64) bool {

@@ -110,7 +110,6 @@ func TestNewQueueIsEmpty(t *testing.T) {
 		require.Equal(t, q.first, q.reader.PriorityOrdinal())
 		require.Equal(t, q.first, q.reader.Position())
 		require.Equal(t, q.first, q.reader.Flushed())
-		require.Zero(t, q.reader.BuffersPublished())
 		require.Equal(t, q.first, q.writer.Published())
 		require.Equal(t, q.first, q.writer.Position())
 		require.Zero(t, q.writer.Unreleased())
@@ -134,7 +133,6 @@ func TestElementsAreReadInOrderOverManyLaps(t *testing.T) {
 			}
 			require.NoError(t, q.reader.Refresh())
 			require.Equal(t, written-read, q.reader.Queued())
-			require.EqualValues(t, written, q.reader.BuffersPublished())
 			for range random.IntN(q.reader.Queued() + 1) {
 				q.reads(t, data(read))
 				read++

@@ -85,15 +85,6 @@ func (r *Region) Bytes() []byte {
 	return r.mem
 }
 
-// Slice returns [offset, offset+length) of the region, or ErrOutOfBounds.
-func (r *Region) Slice(offset, length uint64) ([]byte, error) {
-	size := uint64(r.Size())
-	if offset > size || length > size-offset {
-		return nil, fmt.Errorf("slice [%d, +%d) of region %q of %d bytes: %w", offset, length, r.Name(), size, ErrOutOfBounds)
-	}
-	return r.Bytes()[offset : offset+length : offset+length], nil
-}
-
 // Retain takes a reference, or returns ErrClosed after Close.
 func (r *Region) Retain() error {
 	if r == nil {

@@ -162,16 +162,6 @@ func TestAdmissionsEndWithThePool(t *testing.T) {
 	first.Reclaim()
 	require.Empty(t, let)
 	require.ErrorIs(t, second.GiveUp(), ErrInsufficientBuffers)
-
-	p = newNetwork(t, 10)
-	first, _ = createGrant(t, p, 10, 10)
-	require.Equal(t, 10, first.Request(10))
-	second = queueGrant(t, p, "second", 1, &let)
-	p.DestroyAllGrants()
-	first.Reclaim()
-	require.NoError(t, second.GiveUp())
-	require.Empty(t, let)
-	require.Equal(t, NetworkStats{Total: 10, Available: 10}, p.Stats())
 }
 
 func TestLargestHoldersAreNamedFirst(t *testing.T) {

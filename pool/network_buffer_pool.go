@@ -81,20 +81,6 @@ func NewNetworkBufferPool(total, segmentSize int) (*NetworkBufferPool, error) {
 	return &NetworkBufferPool{total: total, segmentSize: segmentSize, fewGrants: fewGrants, free: total, sized: total, usersByID: make(map[uint32]*user)}, nil
 }
 
-// DestroyAllGrants destroys every grant, those that wait to be admitted too. What
-// they hold stays charged until it is recycled. The pool can be used afterwards.
-func (p *NetworkBufferPool) DestroyAllGrants() {
-	p.mu.Lock()
-	defer p.unlockAndAnnounce()
-	for e := p.admissions.Front(); e != nil; e = p.admissions.Front() {
-		p.destroyGrant(e.Value.(*Grant))
-	}
-	for _, g := range p.grants {
-		p.destroyGrant(g)
-	}
-	p.changed()
-}
-
 // Destroy ends the pool: no grants are created and no segments are handed out
 // any more. It does not destroy the grants. It may be called more than once.
 func (p *NetworkBufferPool) Destroy() {

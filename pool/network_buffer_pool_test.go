@@ -176,25 +176,6 @@ func TestGrantThatRequiresMoreThanIsPromisedIsRefusedWithTheNumbers(t *testing.T
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 }
 
-func TestDestroyAllGrantsLeavesSegmentsChargedUntilRecycled(t *testing.T) {
-	p := newNetwork(t, 10)
-	var grants []*Grant
-	for _, spec := range []GrantSpec{{Required: 2, Max: 2}, {Required: 1, Max: 1}, {Required: 5, Max: Unlimited}} {
-		g, _ := createGrant(t, p, spec.Required, spec.Max)
-		g.Request(10)
-		grants = append(grants, g)
-	}
-	p.DestroyAllGrants()
-	require.Equal(t, NetworkStats{Total: 10, Used: 10}, p.Stats())
-	requireNetworkInvariants(t, p, grants)
-	for _, g := range grants {
-		require.NoError(t, g.Recycle(g.Held()))
-	}
-	require.Equal(t, NetworkStats{Total: 10, Available: 10}, p.Stats())
-	g, _ := createGrant(t, p, 10, Unlimited)
-	require.Equal(t, 10, g.Request(10))
-}
-
 func TestDestroyedNetworkBufferPoolGivesNothing(t *testing.T) {
 	p := newNetwork(t, 10)
 	g, hears := createGrant(t, p, 1, 5)

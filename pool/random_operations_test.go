@@ -267,9 +267,11 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 		check()
 		all = slices.DeleteFunc(all, func(m *modelGrant) bool { return m.ended && m.held == 0 })
 	}
-	p.DestroyAllGrants()
 	for _, m := range all {
-		require.NoError(t, m.grant.Recycle(m.held))
+		m.grant.Destroy()
+	}
+	for _, m := range all {
+		require.NoError(t, m.grant.Recycle(m.grant.Held()))
 	}
 	require.Equal(t, NetworkStats{Total: total, Available: total}, p.Stats())
 }

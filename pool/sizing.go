@@ -14,11 +14,6 @@ const (
 	// taskmanager.network.memory.floating-buffers-per-gate. Partitions share
 	// FloatingBuffers segments by default, which is more.
 	DefaultFloatingBuffers = 8
-	// DefaultBlockingRequiredPerGate is the most that a gate over blocking
-	// partitions requires, as
-	// taskmanager.network.memory.read-buffer.required-per-gate.max. A gate over
-	// pipelined partitions has no such limit: Unlimited.
-	DefaultBlockingRequiredPerGate = 1000
 )
 
 // DefaultFloatingBytes returns how much a pipelined partition should be able to
@@ -63,30 +58,4 @@ func PartitionBounds(bounded bool, subpartitions, buffersPerChannel, floating in
 		return required, Unlimited
 	}
 	return required, max(required, subpartitions*buffersPerChannel+floating)
-}
-
-// GateBuffers says how the segments of an input gate are divided.
-type GateBuffers struct {
-	// ExclusivePerChannel segments belong to each channel alone.
-	ExclusivePerChannel int
-	// RequiredFloating and MaxFloating bound the pool that all channels share.
-	RequiredFloating int
-	MaxFloating      int
-}
-
-// GateBounds divides the segments of a gate with the given number of channels, at
-// least 1, so that it requires no more than requiredMax, at least 1 (or Unlimited):
-// channels lose their exclusive segments to the shared pool until that is so. No
-// other argument may be negative.
-//
-// As in Flink's GateBuffersSpec.
-func GateBounds(requiredMax, channels, buffersPerChannel, floating int) GateBuffers {
-	required := min(requiredMax, channels*buffersPerChannel+1)
-	exclusive := min(buffersPerChannel, (required-1)/channels)
-	requiredFloating := required - exclusive*channels
-	return GateBuffers{
-		ExclusivePerChannel: exclusive,
-		RequiredFloating:    requiredFloating,
-		MaxFloating:         max(requiredFloating, (buffersPerChannel-exclusive)*channels+floating),
-	}
 }

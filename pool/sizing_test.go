@@ -41,38 +41,6 @@ func TestFloatingBuffersHoldTheTargetBytes(t *testing.T) {
 	}
 }
 
-func TestGateBounds(t *testing.T) {
-	const e, f, blocking = DefaultBuffersPerChannel, DefaultFloatingBuffers, DefaultBlockingRequiredPerGate
-	for _, row := range []struct {
-		name                  string
-		requiredMax, channels int
-		perChannel            int
-		want                  GateBuffers
-		total                 int
-	}{
-		{"pipelined 499", Unlimited, 499, e, GateBuffers{2, 1, 8}, 1006},
-		{"pipelined 500", Unlimited, 500, e, GateBuffers{2, 1, 8}, 1008},
-		{"pipelined 999", Unlimited, 999, e, GateBuffers{2, 1, 8}, 2006},
-		{"pipelined 1000", Unlimited, 1000, e, GateBuffers{2, 1, 8}, 2008},
-		{"pipelined without exclusive", Unlimited, 1001, 0, GateBuffers{0, 1, 8}, 8},
-		{"blocking 499", blocking, 499, e, GateBuffers{2, 1, 8}, 1006},
-		{"blocking 500", blocking, 500, e, GateBuffers{1, 500, 508}, 1008},
-		{"blocking 999", blocking, 999, e, GateBuffers{1, 1, 1007}, 2006},
-		{"blocking 1000", blocking, 1000, e, GateBuffers{0, 1000, 2008}, 2008},
-		{"blocking without exclusive", blocking, 1001, 0, GateBuffers{0, 1, 8}, 8},
-		{"configured limit, above", 100, 49, e, GateBuffers{2, 1, 8}, 106},
-		{"configured limit, at", 100, 50, e, GateBuffers{1, 50, 58}, 108},
-		{"configured limit, far below", 100, 100, e, GateBuffers{0, 100, 208}, 208},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			got := GateBounds(row.requiredMax, row.channels, row.perChannel, f)
-			require.Equal(t, row.want, got)
-			require.Equal(t, row.total, got.ExclusivePerChannel*row.channels+got.MaxFloating)
-		})
-	}
-	require.Equal(t, GateBuffers{2, 1, 1}, GateBounds(Unlimited, 4, 2, 0), "raised to what is required")
-}
-
 func TestDefaultFloatingBytes(t *testing.T) {
 	one, more := DefaultFloatingBytes(1), DefaultFloatingBytes(2)
 	require.GreaterOrEqual(t, one, 4<<20)

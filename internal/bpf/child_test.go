@@ -108,7 +108,7 @@ func rehearse(t *testing.T, names ...string) *play {
 	require.NoError(t, err)
 	p := &play{t: t, shared: shared}
 	t.Cleanup(func() { require.NoError(t, shared.Close()) })
-	fd, err := memfd.Dup()
+	fd, err := memfd.HandOut()
 	require.NoError(t, err)
 	stageFile := os.NewFile(uintptr(fd), "stage")
 	defer func() { require.NoError(t, stageFile.Close()) }()

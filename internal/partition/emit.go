@@ -325,7 +325,7 @@ func (p *ResultPartition) takeSegment(b *memseg.BufferBuilder, channel, queues i
 		return 0, memseg.ErrQueueFull
 	}
 	if p.segments[segment] == nil {
-		p.segments[segment] = memseg.NewSegment(p.memory.Bytes(segment), segment, p)
+		p.segments[segment] = memseg.NewSegment(p.memory.Bytes(segment), segment)
 	}
 	mem, err := p.segments[segment].Bytes()
 	if err != nil {
