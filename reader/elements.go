@@ -57,7 +57,7 @@ type elementLoop[T any] struct {
 // channels where they stand among the records; the end of a channel is one of them,
 // shuffle.EndOfPartition. A barrier holds up its channel until ResumeConsumption of the
 // gate, which the body may call. Beside an error there is no element.
-func Elements[T any](ctx context.Context, g shuffle.InputGate, codec shuffle.Codec[T]) iter.Seq2[Element[T], error] {
+func Elements[T any](ctx context.Context, g shuffle.InputGate, codec shuffle.Decoder[T]) iter.Seq2[Element[T], error] {
 	return func(yield func(Element[T], error) bool) {
 		own, err := ownGate(g)
 		if err != nil {

@@ -40,7 +40,7 @@ import (
 //
 // The gate is one of client.OpenGate: any other, none, and no codec are
 // shuffle.ErrInvalidArgument.
-func Records[T any](ctx context.Context, g shuffle.InputGate, codec shuffle.Codec[T]) iter.Seq2[T, error] {
+func Records[T any](ctx context.Context, g shuffle.InputGate, codec shuffle.Decoder[T]) iter.Seq2[T, error] {
 	own, err := ownGate(g)
 	if err != nil {
 		return func(yield func(T, error) bool) {

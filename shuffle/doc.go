@@ -16,7 +16,8 @@
 //	│   subpartition 1 ──▶          │◀────────────┼─ released, want  │
 //	└───────────────────────────────┘  doorbells  └──────────────────┘
 //
-// An [Event] travels between records, and a [Codec] turns records into bytes.
+// An [Event] travels between records, and a [Codec] turns records into bytes, as does an
+// [AppendCodec] that may fail or cannot tell their size before, such as [JSON].
 // Sentinels of all errors are here, see [ErrPartitionNotFound] and those beside
 // it.
 //

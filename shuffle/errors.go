@@ -103,7 +103,7 @@ var (
 	// protocol or the layout does not allow.
 	ErrProtocol error = sentinel.New("protocol violation")
 	// ErrCorruptRecord is returned when a record's framing does not fit its bytes,
-	// or its codec could not read it: it returned an error or panicked.
+	// or its codec could not read or write it: it returned an error or panicked.
 	ErrCorruptRecord error = sentinel.New("corrupt record")
 	// ErrIncomplete is returned, with the first error of a channel, by a gate whose
 	// channels have all ended, but not all of them with all of their data.

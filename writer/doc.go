@@ -1,7 +1,9 @@
 // Package writer is the producer's side of a shuffle.
 //
 // A [RecordWriter] serialises records, with a shuffle.Codec, straight into the
-// shared memory of a result partition. Its [ChannelSelector] says which
+// shared memory of a result partition. With a shuffle.AppendCodec, which may fail or
+// cannot tell the size of a record before ([NewAppending]), it serialises into memory of
+// its own first. Its [ChannelSelector] says which
 // subpartition a record goes to: always the first ([Forward]), each in turn
 // ([Rebalance]), all of them ([Broadcast]), the one of its key ([KeyGroups]) or
 // whichever a function says ([Custom]).

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 
 	"shuffled/client"
 	"shuffled/reader"
@@ -85,4 +86,55 @@ func Example() {
 	// 1 abc 0
 	// 1 abc 2
 	// 1 a 4
+}
+
+// Records go as JSON, by a codec that may fail. A record that has none is refused, and
+// the writer goes on.
+func ExampleNewAppending() {
+	ctx := context.Background()
+	c, err := client.Embedded(client.EmbeddedConfig{Memory: 16 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	id := shuffle.NamedPartitionID("job-7/prices")
+	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	codec := shuffle.JSON[map[string]float64]{}
+	w, err := writer.NewAppending(p, codec, writer.Forward[map[string]float64]())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, prices := range []map[string]float64{{"tea": 2.5}, {"nothing": math.NaN()}, {"milk": 1}} {
+		if err := w.Emit(ctx, prices); errors.Is(err, shuffle.ErrCorruptRecord) {
+			fmt.Println("left out")
+		} else if err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := w.Finish(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	g, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer g.Close()
+	for prices, err := range reader.Records(ctx, g, codec) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(prices)
+	}
+
+	// Output:
+	// left out
+	// map[tea:2.5]
+	// map[milk:1]
 }

@@ -56,6 +56,7 @@ type RecordWriter[T any] struct {
 	always    bool
 	inCodec   bool // the codec appends to an open buffer, or has panicked in it
 	codec     shuffle.Codec[T]
+	appends   shuffle.AppendCodec[T] // of NewAppending; codec is a sizeless then
 
 	full    memseg.BufferBuilder // without room
 	long    sync.Mutex           // held for a record on the long way: never waited for
@@ -250,7 +251,7 @@ func (w *RecordWriter[T]) emitCoded(ctx context.Context, rec T, subpartition int
 	open := w.builders[subpartition]
 	size := w.codec.Size(rec)
 	if size < 0 {
-		return w.checkSize(size)
+		return w.emitAppended(ctx, rec, size, subpartition)
 	}
 	here := memseg.PlaceOf(&rec) // the codec may have moved the stack
 	dst := open.Enter(here, lengthPrefix+size)
@@ -378,6 +379,12 @@ func (w *RecordWriter[T]) emitLong(ctx context.Context, rec T, size, subpartitio
 	if err != nil {
 		return err
 	}
+	return w.emitParts(ctx, prefix, body, subpartition)
+}
+
+// emitParts writes a record over as many buffers as it needs. It is the one on the long
+// way.
+func (w *RecordWriter[T]) emitParts(ctx context.Context, prefix, body []byte, subpartition int) error {
 	if err := w.partition.EmitRecordParts(ctx, prefix, body, subpartition); err != nil {
 		return err
 	}
@@ -403,6 +410,9 @@ func (w *RecordWriter[T]) flusherErr() error {
 // serialize returns a record's length prefix and its bytes, valid until the next
 // call. Bytes are not copied.
 func (w *RecordWriter[T]) serialize(rec T, size int) (prefix, body []byte, err error) {
+	if size < 0 && w.appends != nil {
+		return w.serializeAppended(rec)
+	}
 	if err := w.checkSize(size); err != nil {
 		return nil, nil, err
 	}
@@ -410,15 +420,22 @@ func (w *RecordWriter[T]) serialize(rec T, size int) (prefix, body []byte, err e
 	if w.isBytes {
 		return prefix, asBytes(&rec), nil
 	}
-	const keep = 1 << 20
-	if cap(w.scratch) < size || cap(w.scratch) > keep {
-		w.scratch = make([]byte, 0, max(size, 1024))
-	}
+	w.growScratch(size)
 	body = w.codec.Append(w.scratch[:0], rec)
 	if len(body) != size || (size > 0 && &body[0] != &w.scratch[:1][0]) {
 		return nil, nil, w.codecError(size, len(body))
 	}
 	return prefix, body, nil
+}
+
+const keptScratch = 1 << 20
+
+// growScratch makes room for a record of size bytes, and lets go of what an unusually
+// long one has left.
+func (w *RecordWriter[T]) growScratch(size int) {
+	if cap(w.scratch) < size || cap(w.scratch) > keptScratch {
+		w.scratch = make([]byte, 0, max(size, 1024))
+	}
 }
 
 // Broadcast writes a record to every subpartition. It is serialised once, and

@@ -16,7 +16,7 @@ import (
 type Loop[T any] struct {
 	ctx        context.Context
 	gate       *InputGate
-	codec      shuffle.Codec[T]
+	codec      shuffle.Decoder[T]
 	yield      func(T, error) bool
 	yieldEvent func(channel int, e shuffle.Event) bool // nil if events are passed over
 	// yieldBytes is yield where the codec is shuffle.Bytes, which needs no call.

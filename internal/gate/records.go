@@ -14,7 +14,7 @@ import (
 
 // Records returns the records of all channels of a gate as they come; package reader
 // has its contract.
-func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Codec[T]) iter.Seq2[T, error] {
+func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Decoder[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var r Loop[T]
 		r.Run(ctx, g, codec, yield, nil)
@@ -27,7 +27,7 @@ func Records[T any](ctx context.Context, g *InputGate, codec shuffle.Codec[T]) i
 // do not hold up their channel.
 //
 // A Loop is run once.
-func (r *Loop[T]) Run(ctx context.Context, g *InputGate, codec shuffle.Codec[T],
+func (r *Loop[T]) Run(ctx context.Context, g *InputGate, codec shuffle.Decoder[T],
 	record func(T, error) bool, event func(channel int, e shuffle.Event) bool,
 ) {
 	r.ctx, r.gate, r.codec, r.yield, r.yieldEvent = ctx, g, codec, record, event
