@@ -102,14 +102,14 @@ func TestLimitsAreNamedAndTheirSlotsComeBack(t *testing.T) {
 		p1, p2 := create(t, c, s1), create(t, c, s2)
 		_, err := c.CreatePartition(ctx, spec(1))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-		require.ErrorContains(t, err, fmt.Sprintf("limit -max-partitions of the daemon: 2 in use (2 by uid %d) and 1 more, limit 2: raise it", os.Geteuid()))
+		require.ErrorContains(t, err, fmt.Sprintf("limit --max-partitions of the daemon: 2 in use (2 by uid %d) and 1 more, limit 2: raise it", os.Geteuid()))
 		g1, g2 := openOne(t, c, s1.ID, 0), openOne(t, c, s2.ID, 0)
 		_, err = c.OpenGate(ctx, gateOf(s1.ID, 0))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-		require.ErrorContains(t, err, "limit -max-gates of the daemon")
+		require.ErrorContains(t, err, "limit --max-gates of the daemon")
 		_, err = c.OpenGate(ctx, gateOf(s1.ID, 0, 1, 2, 3))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-		require.ErrorContains(t, err, "-max-inputs-per-gate")
+		require.ErrorContains(t, err, "--max-inputs-per-gate")
 		for _, p := range []shuffle.ResultPartition{p1, p2} {
 			require.NoError(t, p.Close())
 		}
@@ -121,7 +121,7 @@ func TestLimitsAreNamedAndTheirSlotsComeBack(t *testing.T) {
 		other := d.dial(t)
 		_, err = Dial(ctx, WithSocket(d.path))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-		require.ErrorContains(t, err, "limit -max-connections of the daemon")
+		require.ErrorContains(t, err, "limit --max-connections of the daemon")
 		require.NoError(t, other.Close())
 		require.Eventually(t, func() bool { return d.Snapshot().Connections == 1 }, patience, time.Millisecond)
 	}
@@ -141,7 +141,7 @@ func TestMemoryQuotaShrinksAPartitionToWhatItRequires(t *testing.T) {
 	require.Greater(t, info.PoolMax, 200)
 	_, err = c.CreatePartition(testContext(t), spec(1))
 	require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-	require.ErrorContains(t, err, "limit -max-memory-per-uid of the daemon")
+	require.ErrorContains(t, err, "limit --max-memory-per-uid of the daemon")
 }
 
 func TestStrictIsolationForbidsNewWriters(t *testing.T) {

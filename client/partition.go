@@ -30,7 +30,7 @@ const maxCause = 4096
 //
 // What the partition requires is there for it from then on, whatever others hold. If
 // it is not at first, the daemon has others give back what they need not have, and
-// CreatePartition waits for that as long as the daemon does (its -admission-timeout, 5
+// CreatePartition waits for that as long as the daemon does (its --admission-timeout, 5
 // seconds by default).
 //
 // Errors: shuffle.ErrInvalidArgument for a spec outside its range;

@@ -121,7 +121,7 @@ func (p *NetworkBufferPool) insufficient(g *Grant) error {
 	if kept > 0 {
 		held += fmt.Sprintf("; the last %d are kept for users that have little", kept)
 	}
-	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (-memory, -segment-size), %d are in use and %d more reserved for partitions that require them%s",
+	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (--memory, --segment-size), %d are in use and %d more reserved for partitions that require them%s",
 		ErrInsufficientBuffers, g.spec.Required, max(0, p.lendable()-kept), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.allClaimed(), held)
 }
 

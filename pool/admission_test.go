@@ -34,7 +34,7 @@ func TestGrantIsNotAdmittedWhileOthersHoldWhatItRequires(t *testing.T) {
 	_, err := p.CreateGrant(GrantSpec{Required: 9, Max: 9}, &recorder{})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 	require.EqualError(t, err, "insufficient number of network buffers: required 9, but only 0 available: "+
-		"of 10 segments of 128 bytes (-memory, -segment-size), 10 are in use and 0 more reserved for partitions that require them")
+		"of 10 segments of 128 bytes (--memory, --segment-size), 10 are in use and 0 more reserved for partitions that require them")
 	require.Equal(t, 10, first.Size())
 	require.Zero(t, hears.resized)
 }

@@ -73,10 +73,10 @@ type NetworkStats struct {
 // 2^31 segments or more.
 func NewNetworkBufferPool(total, segmentSize int) (*NetworkBufferPool, error) {
 	if total <= 0 || total > math.MaxInt32 {
-		return nil, fmt.Errorf("network buffer pool: total is %d, want 1 to %d (-memory, -segment-size): %w", total, math.MaxInt32, ErrInvalidArgument)
+		return nil, fmt.Errorf("network buffer pool: total is %d, want 1 to %d (--memory, --segment-size): %w", total, math.MaxInt32, ErrInvalidArgument)
 	}
 	if segmentSize <= 0 {
-		return nil, fmt.Errorf("network buffer pool: segment size is %d, want a positive number of bytes (-segment-size): %w", segmentSize, ErrInvalidArgument)
+		return nil, fmt.Errorf("network buffer pool: segment size is %d, want a positive number of bytes (--segment-size): %w", segmentSize, ErrInvalidArgument)
 	}
 	return &NetworkBufferPool{total: total, segmentSize: segmentSize, fewGrants: fewGrants, free: total, sized: total, usersByID: make(map[uint32]*user)}, nil
 }

@@ -166,7 +166,7 @@ func TestGrantThatRequiresMoreThanIsPromisedIsRefusedWithTheNumbers(t *testing.T
 	_, err = p.CreateGrant(GrantSpec{Required: 17, Max: 17}, &recorder{})
 	require.ErrorIs(t, err, ErrInsufficientBuffers)
 	require.EqualError(t, err, "insufficient number of network buffers: required 17, but only 16 available: "+
-		"of 1024 segments of 32768 bytes (-memory, -segment-size), 0 are in use and 1008 more reserved for partitions that require them")
+		"of 1024 segments of 32768 bytes (--memory, --segment-size), 0 are in use and 1008 more reserved for partitions that require them")
 	require.Equal(t, NetworkStats{Total: 1024, Available: 1024, Reserved: 1008, Required: 1008, Grants: 1}, p.Stats())
 	require.Equal(t, 1024, g.Size())
 

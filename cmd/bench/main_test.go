@@ -78,7 +78,7 @@ func TestWrongUsageExitsWith2AndSaysWhatWouldBeRight(t *testing.T) {
 		{[]string{"wordcout"}, `unknown command "wordcout": did you mean wordcount?`},
 		{[]string{"xyzzy"}, `unknown command "xyzzy": want one of `},
 		{[]string{"help", "xyzzy"}, `unknown command "xyzzy"`},
-		{[]string{"version", "xyzzy"}, "it takes flags only"},
+		{[]string{"version", "xyzzy"}, `unexpected argument "xyzzy"`},
 		{[]string{"wordcount", "--prodcers", "3"}, `unknown flag "--prodcers": did you mean --producers?`},
 		{[]string{"wordcount", "--xyzzy"}, `unknown flag "--xyzzy": want one of --consumers, --embedded`},
 		{[]string{"wordcount", "--producers", "many"}, `invalid argument "many" for "--producers" flag`},

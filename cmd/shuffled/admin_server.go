@@ -45,10 +45,10 @@ func listenAdmin(address string) (net.Listener, error) {
 	if err == nil {
 		return listener, nil
 	}
-	err = fmt.Errorf("listen on -metrics-address %s: %w", address, systemError(err))
+	err = fmt.Errorf("listen on --metrics-address %s: %w", address, systemError(err))
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, fmt.Errorf("%w: is another shuffled running? Choose another -metrics-address, port 0 for a free one, or \"\" for none", err)
+		return nil, fmt.Errorf("%w: is another shuffled running? Choose another --metrics-address, port 0 for a free one, or \"\" for none", err)
 	case errors.Is(err, unix.EACCES):
 		return nil, fmt.Errorf("%w: ports below 1024 need CAP_NET_BIND_SERVICE, choose a higher one", err)
 	case errors.Is(err, unix.EADDRNOTAVAIL):

@@ -6,12 +6,30 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"shuffled/client"
+	"shuffled/internal/cli"
 )
 
-// runClients is the command clients.
-func runClients(p process) error {
-	return listRows(p, (*client.Client).Clients, newClientJSON, writeClientTable)
+// clientsCommand is the command clients.
+func clientsCommand(p process) *cobra.Command {
+	c := &cobra.Command{
+		Use: "clients [flags]", Short: "Show the clients of a running daemon", GroupID: operatorGroup, Args: cli.NoArguments,
+		Long: `Shows the clients of a running daemon: all of them for root and for the daemon's own
+user, those of the same user for others. This command is among them. It gets in also
+when there is no connection left, for root and the daemon's own user.
+
+Columns: CLIENT, which kick takes; UID and PID; SINCE when it is connected and IDLE,
+how long it has sent nothing; PARTITIONS it produces, GATES and INPUTS it reads by;
+UNSENT messages, and bytes, that wait since it does not read; descriptors (FDS) and
+BYTES-UNDER-WAY that it has not received; NAME.
+
+Exit code: 0 success, 1 the daemon is not running or refused, 2 bad command line.`,
+		Example: `  shuffled clients
+  shuffled clients -o json | jq '.[] | select(.unsent_messages > 0) | .process.pid'`,
+	}
+	return listRows(p, c, (*client.Client).Clients, newClientJSON, writeClientTable)
 }
 
 // clientJSON is a client as programs see it. Fields are only ever added.
@@ -56,26 +74,4 @@ func writeClientTable(w io.Writer, clients []client.ClientInfo) error {
 			c.Partitions, c.Gates, c.Inputs, c.UnsentMessages, c.UnsentBytes, c.DescriptorsUnderWay, c.BytesUnderWay, name)
 	}
 	return table.Flush()
-}
-
-func helpClients(w io.Writer) {
-	fmt.Fprint(w, `Usage: shuffled clients [flags]
-
-Shows the clients of a running daemon: all of them for root and for the daemon's own
-user, those of the same user for others. This command is among them. It gets in also
-when there is no connection left, for root and the daemon's own user.
-
-Columns: CLIENT, which kick takes; UID and PID; SINCE when it is connected and IDLE,
-how long it has sent nothing; PARTITIONS it produces, GATES and INPUTS it reads by;
-UNSENT messages, and bytes, that wait since it does not read; descriptors (FDS) and
-BYTES-UNDER-WAY that it has not received; NAME.
-`)
-	newOperatorOptions().settings().printHelp(w)
-	fmt.Fprint(w, `
-Examples:
-  shuffled clients
-  shuffled clients -o json | jq '.[] | select(.unsent_messages > 0) | .process.pid'
-
-Exit code: 0 success, 1 the daemon is not running or refused, 2 bad command line.
-`)
 }

@@ -160,7 +160,7 @@ func TestOtherUsersSeeAndEndTheirOwnOnly(t *testing.T) {
 		t.Skip("needs root to be another user")
 	}
 	const uid = 4711
-	d := start(t, "-allowed-uids", strconv.Itoa(uid))
+	d := start(t, "--allowed-uids", strconv.Itoa(uid))
 	openToAll(t, d.Socket)
 	c := dial(t, d)
 	readable, hidden := shuffle.NewPartitionID(), shuffle.NewPartitionID()
@@ -171,7 +171,7 @@ func TestOtherUsersSeeAndEndTheirOwnOnly(t *testing.T) {
 		require.NoError(t, err)
 		defer p.Close()
 	}
-	out, code := operateAs(t, uid, "clients", "-o", "json", "-socket", d.Socket)
+	out, code := operateAs(t, uid, "clients", "-o", "json", "--socket", d.Socket)
 	require.Zero(t, code, out)
 	var rows []clientJSON
 	require.NoError(t, json.Unmarshal([]byte(out), &rows))
@@ -180,13 +180,13 @@ func TestOtherUsersSeeAndEndTheirOwnOnly(t *testing.T) {
 
 	require.NoError(t, json.Unmarshal([]byte(operate(t, d, "clients", "-o", "json")), &rows))
 	require.Len(t, rows, 2)
-	out, code = operateAs(t, uid, "kick", strconv.FormatUint(rows[0].ID, 10), "-socket", d.Socket)
+	out, code = operateAs(t, uid, "kick", strconv.FormatUint(rows[0].ID, 10), "--socket", d.Socket)
 	require.Equal(t, exitError, code)
 	require.Contains(t, out, "kick_client.client_id")
-	out, code = operateAs(t, uid, "release", readable.String(), "-socket", d.Socket)
+	out, code = operateAs(t, uid, "release", readable.String(), "--socket", d.Socket)
 	require.Equal(t, exitError, code)
 	require.Contains(t, out, "permission denied")
-	out, code = operateAs(t, uid, "release", hidden.String(), "-socket", d.Socket)
+	out, code = operateAs(t, uid, "release", hidden.String(), "--socket", d.Socket)
 	require.Equal(t, exitError, code)
 	require.Contains(t, out, "partition not found")
 	listed, err := c.List(testContext(t))
@@ -211,7 +211,7 @@ func TestOperatorCommandsNameWhatIsWrong(t *testing.T) {
 		{[]string{"release", shuffle.NewPartitionID().String()}, exitError, "partition not found"},
 		{[]string{"clients", "x"}, exitUsage, "unexpected argument"},
 	} {
-		code, stdout, stderr := runProgram(nil, append(row.args, "-socket", d.Socket)...)
+		code, stdout, stderr := runProgram(nil, append(row.args, "--socket", d.Socket)...)
 		require.Equal(t, row.code, code, row.args)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, row.want)
@@ -219,7 +219,7 @@ func TestOperatorCommandsNameWhatIsWrong(t *testing.T) {
 	d.Signal(unix.SIGKILL)
 	d.Wait()
 	for _, args := range [][]string{{"clients"}, {"kick", "1"}, {"release", "x"}} {
-		code, _, stderr := runProgram(nil, append(args, "-socket", d.Socket)...)
+		code, _, stderr := runProgram(nil, append(args, "--socket", d.Socket)...)
 		require.Equal(t, exitError, code)
 		require.Contains(t, stderr, "the daemon is not running")
 	}

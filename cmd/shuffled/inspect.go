@@ -7,14 +7,31 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"shuffled/client"
 	"shuffled/internal/foreigntext"
 	"shuffled/shuffle"
 )
 
-// runInspect is the command inspect.
-func runInspect(p process) error {
-	return onPartition(p, func(_ context.Context, _ *client.Client, o *operatorOptions, info *shuffle.PartitionInfo) error {
+// inspectCommand is the command inspect.
+func inspectCommand(p process) *cobra.Command {
+	c := &cobra.Command{
+		Use: "inspect ID|NAME [flags]", Short: "Show one partition and its subpartitions", GroupID: operatorGroup, Args: oneArgument("needs the ID or the name of a partition; 'shuffled list' shows them"),
+		Long: `Shows one result partition of a running daemon: that of an ID, of the beginning of
+one if no other begins so (4 digits or more), of a NAME, or of the name that its id
+was made from. There is a line for each of its subpartitions: STATE (idle before a
+consumer came, attached, consumed, or abandoned before its end), buffers and events
+PUBLISHED by the producer and RELEASED by the consumer, BYTES, and the consumer: PID,
+UID, GATE and CHANNEL.
+
+Exit code: 0 success, 1 there is no such partition or the daemon is not running,
+2 bad command line.`,
+		Example: `  shuffled inspect 7f9c2ba4e88f827d616045507605853e
+  shuffled inspect job-42/map-3 --owner 1000
+  shuffled inspect 7f9c2ba4e88f827d616045507605853e -o json`,
+	}
+	return onPartition(p, c, func(_ context.Context, _ *client.Client, o *operatorOptions, info *shuffle.PartitionInfo) error {
 		if o.output == "json" {
 			return writeJSON(p.stdout, newPartitionJSON(info))
 		}
@@ -69,26 +86,4 @@ func writePartition(w io.Writer, p *shuffle.PartitionInfo) error {
 		fmt.Fprintf(w, "(the first %d of %d subpartitions)\n", shown, p.Subpartitions)
 	}
 	return nil
-}
-
-func helpInspect(w io.Writer) {
-	fmt.Fprint(w, `Usage: shuffled inspect ID|NAME [flags]
-
-Shows one result partition of a running daemon: that of an ID, of the beginning of
-one if no other begins so (4 digits or more), of a NAME, or of the name that its id
-was made from. There is a line for each of its subpartitions: STATE (idle before a
-consumer came, attached, consumed, or abandoned before its end), buffers and events
-PUBLISHED by the producer and RELEASED by the consumer, BYTES, and the consumer: PID,
-UID, GATE and CHANNEL.
-`)
-	append(newOperatorOptions().settings(), (&partitionArgument{}).setting()).printHelp(w)
-	fmt.Fprint(w, `
-Examples:
-  shuffled inspect 7f9c2ba4e88f827d616045507605853e
-  shuffled inspect job-42/map-3 -owner 1000
-  shuffled inspect 7f9c2ba4e88f827d616045507605853e -o json
-
-Exit code: 0 success, 1 there is no such partition or the daemon is not running,
-2 bad command line.
-`)
 }

@@ -7,41 +7,56 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"shuffled/client"
+	"shuffled/internal/cli"
 	"shuffled/shuffle"
 )
 
-// runList is the command list.
-func runList(p process) error {
-	return listRows(p, (*client.Client).List, newPartitionJSON, writePartitionTable)
+// listCommand is the command list.
+func listCommand(p process) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list [flags]", Short: "Show the partitions of a running daemon", GroupID: operatorGroup, Args: cli.NoArguments,
+		Long: `Shows the result partitions of a running daemon that this user may read: all of
+them for root and for the daemon's own user. A partition that has ended is shown
+while somebody still has its memory.
+
+Columns: ID and ATTEMPT; TYPE; STATE (created, running, finished, then consumed,
+failed, released, expired, lost or fenced); SUBPARTITIONS; SEGMENTS it has and
+POOL, how many it may have now; BYTES and BUFFERS handed over; RECORDS by the
+producer's count; BACK-PRESSURED, the time it waited for segments; PID and UID of
+the producer and whether it is ATTACHED; for a partition that has ended, the pid of
+the READER that keeps its memory, and for how long that has stood STILL; NAME.
+
+Exit code: 0 success, 1 the daemon is not running or refused, 2 bad command line.`,
+		Example: `  shuffled list
+  shuffled list -o json | jq '.[] | select(.state == "running") | .name'`,
+	}
+	return listRows(p, c, (*client.Client).List, newPartitionJSON, writePartitionTable)
 }
 
 // listRows is a command without arguments that shows what a daemon lists, as a table
 // or as JSON.
-func listRows[Row, Encoded any](p process, list func(*client.Client, context.Context) ([]Row, error),
+func listRows[Row, Encoded any](p process, c *cobra.Command, list func(*client.Client, context.Context) ([]Row, error),
 	encode func(*Row) Encoded, writeTable func(io.Writer, []Row) error,
-) error {
+) *cobra.Command {
 	o := newOperatorOptions()
-	rest, err := o.settings().load(p.args, p.environ)
-	if err != nil {
-		return err
-	}
-	if err := noArguments(rest); err != nil {
-		return err
-	}
-	return o.ask(func(ctx context.Context, c *client.Client) error {
-		rows, err := list(c, ctx)
-		if err != nil {
-			return err
-		}
-		if o.output == "json" {
-			encoded := []Encoded{} // an empty list is [], not null
-			for i := range rows {
-				encoded = append(encoded, encode(&rows[i]))
+	return p.command(c, o.settings(), func([]string) error {
+		return o.ask(func(ctx context.Context, c *client.Client) error {
+			rows, err := list(c, ctx)
+			if err != nil {
+				return err
 			}
-			return writeJSON(p.stdout, encoded)
-		}
-		return writeTable(p.stdout, rows)
+			if o.output == "json" {
+				encoded := []Encoded{} // an empty list is [], not null
+				for i := range rows {
+					encoded = append(encoded, encode(&rows[i]))
+				}
+				return writeJSON(p.stdout, encoded)
+			}
+			return writeTable(p.stdout, rows)
+		})
 	})
 }
 
@@ -83,28 +98,4 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func helpList(w io.Writer) {
-	fmt.Fprint(w, `Usage: shuffled list [flags]
-
-Shows the result partitions of a running daemon that this user may read: all of
-them for root and for the daemon's own user. A partition that has ended is shown
-while somebody still has its memory.
-
-Columns: ID and ATTEMPT; TYPE; STATE (created, running, finished, then consumed,
-failed, released, expired, lost or fenced); SUBPARTITIONS; SEGMENTS it has and
-POOL, how many it may have now; BYTES and BUFFERS handed over; RECORDS by the
-producer's count; BACK-PRESSURED, the time it waited for segments; PID and UID of
-the producer and whether it is ATTACHED; for a partition that has ended, the pid of
-the READER that keeps its memory, and for how long that has stood STILL; NAME.
-`)
-	newOperatorOptions().settings().printHelp(w)
-	fmt.Fprint(w, `
-Examples:
-  shuffled list
-  shuffled list -o json | jq '.[] | select(.state == "running") | .name'
-
-Exit code: 0 success, 1 the daemon is not running or refused, 2 bad command line.
-`)
 }

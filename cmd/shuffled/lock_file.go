@@ -52,9 +52,9 @@ func tryLock(path string) (*lockFile, error) {
 	}
 	text, _ := io.ReadAll(io.LimitReader(file, 32))
 	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
-		return nil, fmt.Errorf("%w with this socket (pid %d): stop it or choose another -socket", errLocked, pid)
+		return nil, fmt.Errorf("%w with this socket (pid %d): stop it or choose another --socket", errLocked, pid)
 	}
-	return nil, fmt.Errorf("%w with this socket (its pid is not known): stop it or choose another -socket", errLocked)
+	return nil, fmt.Errorf("%w with this socket (its pid is not known): stop it or choose another --socket", errLocked)
 }
 
 // isCurrent reports whether the locked file is still the one at its path.

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// newLogger returns the logger of the settings -log-format and -log-level,
+// newLogger returns the logger of the settings --log-format and --log-level,
 // whose words were checked. It never waits for whoever reads the log.
 func newLogger(queue *logQueue, format, level string) *slog.Logger {
 	var l slog.Level

@@ -168,7 +168,7 @@ func startMute(t *testing.T, stderr *os.File, args ...string) (*exec.Cmd, string
 	socket := daemontest.SocketPath(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	command := exec.Command(self, append([]string{"serve", "-socket", socket, "-metrics-address", "", "-memory", "64MiB"}, args...)...)
+	command := exec.Command(self, append([]string{"serve", "--socket", socket, "--metrics-address", "", "--memory", "64MiB"}, args...)...)
 	command.Env, command.Stderr = daemontest.Environ(asProgram), stderr
 	command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	require.NoError(t, command.Start())
@@ -182,7 +182,7 @@ func startMute(t *testing.T, stderr *os.File, args ...string) (*exec.Cmd, string
 
 func TestDaemonWorksAndStopsThoughNobodyReadsItsLog(t *testing.T) {
 	_, w := smallPipe(t)
-	command, socket := startMute(t, w, "-log-level", "debug")
+	command, socket := startMute(t, w, "--log-level", "debug")
 	descriptors := func() int {
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", command.Process.Pid))
 		require.NoError(t, err)
@@ -238,7 +238,7 @@ func TestDaemonThatCannotStartEndsThoughNobodyReadsItsLog(t *testing.T) {
 	require.NoError(t, unix.SetNonblock(fd, false))
 	self, err := os.Executable()
 	require.NoError(t, err)
-	command := exec.Command(self, "serve", "-socket", socket, "-metrics-address", "", "-memory", "64MiB")
+	command := exec.Command(self, "serve", "--socket", socket, "--metrics-address", "", "--memory", "64MiB")
 	command.Env, command.Stderr = daemontest.Environ(asProgram), w
 	var exit *exec.ExitError
 	require.ErrorAs(t, command.Run(), &exit)

@@ -18,11 +18,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
+
+	"github.com/spf13/cobra"
+
+	"shuffled/internal/cli"
 )
 
 // version is set by the linker.
@@ -40,140 +44,86 @@ func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 
 // A process is what a command sees of its surroundings.
 type process struct {
-	args    []string // after the command
 	environ []string
 	stdout  io.Writer
 	stderr  *logQueue
 }
 
-// A command is a subcommand of this program.
-type command struct {
-	name, usage, summary string
-	run                  func(process) error
-	// help prints what the command does and takes.
-	help func(io.Writer)
+// command gives a command its settings, and what it does once they are read.
+func (p process) command(c *cobra.Command, list settings, run func(args []string) error) *cobra.Command {
+	list.addTo(c.Flags())
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		w := c.OutOrStdout()
+		fmt.Fprintf(w, "Usage: %s\n", c.UseLine())
+		list.printHelp(w)
+		if c.HasExample() {
+			fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+		}
+		return nil
+	})
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if err := list.load(c.Flags(), p.environ); err != nil {
+			return err
+		}
+		return run(args)
+	}
+	return c
 }
 
-func commands() []command {
-	return []command{
-		{"serve", "serve [flags]", "run the daemon", runServe, helpServe},
-		{"list", "list [flags]", "show the partitions of a running daemon", runList, helpList},
-		{"inspect", "inspect ID|NAME [flags]", "show one partition and its subpartitions", runInspect, helpInspect},
-		{"clients", "clients [flags]", "show the clients of a running daemon", runClients, helpClients},
-		{"release", "release ID|NAME [flags]", "release a partition, whatever holds it", runRelease, helpRelease},
-		{"kick", "kick CLIENT [flags]", "end the connection of a client", runKick, helpKick},
-		{"check", "check [flags]", "try what serve needs of this host, and exit", runCheck, helpCheck},
-		{"version", "version", "print the version", runVersion, nil},
-		{"help", "help [command]", "print this, or the help of a command", runHelp, nil},
+// oneArgument refuses all but one argument that is not empty.
+func oneArgument(missing string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 || args[0] == "" {
+			return cli.Usagef("%s", missing)
+		}
+		return cli.NoArguments(c, args[1:])
 	}
+}
+
+// Groups of commands in the help.
+const (
+	daemonGroup   = "daemon"
+	operatorGroup = "operator"
+)
+
+// newProgram makes the command of the program, with all others.
+func newProgram(p process) *cobra.Command {
+	root := &cobra.Command{
+		Use: "shuffled", Short: "Move records between processes through shared memory", Version: programVersion(),
+		Long: `shuffled moves records between the processes of a host through shared memory.
+
+Exit code: 0 success, 1 something went wrong, 2 the command line or the environment is wrong,
+3 serve was stopped while partitions were not consumed.`,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	root.AddGroup(&cobra.Group{ID: daemonGroup, Title: "The daemon:"}, &cobra.Group{ID: operatorGroup, Title: "What an operator asks of it:"})
+	root.AddCommand(serveCommand(p), checkCommand(p), listCommand(p), inspectCommand(p), clientsCommand(p), releaseCommand(p), kickCommand(p))
+	root.AddCommand(&cobra.Command{Use: "version", Short: "Print the version", Args: cli.NoArguments, RunE: func(*cobra.Command, []string) error {
+		_, err := fmt.Fprintln(p.stdout, programVersion())
+		return err
+	}})
+	cli.Prepare(root)
+	return root
 }
 
 // run runs a command and returns the exit code.
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	queue := newLogQueue(stderr)
 	defer queue.close()
-	return runCommand(args, environ, stdout, queue)
-}
-
-func runCommand(args, environ []string, stdout io.Writer, stderr *logQueue) int {
-	if len(args) == 0 {
-		printUsage(stderr)
-		return exitUsage
+	c, err := cli.Execute(context.Background(), newProgram(process{environ: environ, stdout: stdout, stderr: queue}), args)
+	if err == nil {
+		return exitOK
 	}
-	name := args[0]
-	switch name {
-	case "-h", "-help", "--help":
-		name = "help"
-	case "-v", "-version", "--version":
-		name = "version"
-	}
-	for _, c := range commands() {
-		if c.name == name {
-			err := c.run(process{args: args[1:], environ: environ, stdout: stdout, stderr: stderr})
-			return report(c, err, stdout, stderr)
-		}
-	}
-	fmt.Fprintf(stderr, "shuffled: %v\n", unknownCommand(name))
-	return exitUsage
-}
-
-// report prints the error of a command, if there is one, and returns the exit
-// code for it.
-func report(c command, err error, stdout, stderr io.Writer) int {
+	fmt.Fprintf(queue, "%s: %s\n", c.CommandPath(), displayError(err))
+	var usage *cli.UsageError
 	var dropped *droppedError
-	switch usage := (*usageError)(nil); {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, errHelpWanted):
-		c.help(stdout)
-		return exitOK
+	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "shuffled %s: %s\n", c.name, displayError(err))
-		if c.help != nil {
-			fmt.Fprintf(stderr, "run 'shuffled %s -help' for its flags\n", c.name)
-		}
 		return exitUsage
-	}
-	fmt.Fprintf(stderr, "shuffled %s: %s\n", c.name, displayError(err))
-	if errors.As(err, &dropped) {
+	case errors.As(err, &dropped):
 		return exitDropped
 	}
 	return exitError
-}
-
-// A usageError is one of the command line or the environment.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string { return e.text }
-
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
-}
-
-// errHelpWanted is returned for a command line that asks for help.
-var errHelpWanted = errors.New("help wanted")
-
-func unknownCommand(name string) error {
-	var names []string
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	return usagef("unknown command %q%s; want %s", name, didYouMean(name, names, ""), strings.Join(names, ", "))
-}
-
-func printUsage(w io.Writer) {
-	fmt.Fprint(w, "shuffled moves records between the processes of a host through shared memory.\n\nUsage:\n\n")
-	for _, c := range commands() {
-		fmt.Fprintf(w, "  shuffled %-24s %s\n", c.usage, c.summary)
-	}
-	fmt.Fprint(w, "\nA flag may be written -flag or --flag, its value behind a space or an equals sign.\n"+
-		"Exit code: 0 success, 1 something went wrong, 2 the command line or the environment is wrong,\n"+
-		"3 serve was stopped while partitions were not consumed.\n")
-}
-
-func runHelp(p process) error {
-	if len(p.args) == 0 {
-		printUsage(p.stdout)
-		return nil
-	}
-	for _, c := range commands() {
-		if c.name != p.args[0] {
-			continue
-		}
-		if c.help == nil {
-			printUsage(p.stdout)
-		} else {
-			c.help(p.stdout)
-		}
-		return nil
-	}
-	return unknownCommand(p.args[0])
-}
-
-func runVersion(p process) error {
-	if len(p.args) > 0 {
-		return usagef("got argument %q, want none", p.args[0])
-	}
-	_, err := fmt.Fprintln(p.stdout, programVersion())
-	return err
 }

@@ -66,7 +66,7 @@ func TestUsageIsPrintedWithoutACommand(t *testing.T) {
 	code, stdout, stderr := runProgram(nil)
 	require.Equal(t, exitUsage, code)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, "shuffled serve [flags]")
+	require.Contains(t, stderr, "Run the daemon")
 }
 
 func TestHelpIsPrintedWhenAskedFor(t *testing.T) {
@@ -74,12 +74,12 @@ func TestHelpIsPrintedWhenAskedFor(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"help"}, "shuffled inspect ID|NAME [flags]"},
-		{[]string{"--help"}, "shuffled inspect ID|NAME [flags]"},
-		{[]string{"-h"}, "shuffled inspect ID|NAME [flags]"},
+		{[]string{"help"}, "Show one partition"},
+		{[]string{"--help"}, "Show one partition"},
+		{[]string{"-h"}, "Show one partition"},
 		{[]string{"help", "serve"}, "SHUFFLED_SEGMENT_SIZE"},
-		{[]string{"serve", "-help"}, "SHUFFLED_SEGMENT_SIZE"},
-		{[]string{"serve", "-memory", "1GiB", "--help"}, "SHUFFLED_SEGMENT_SIZE"},
+		{[]string{"serve", "--help"}, "SHUFFLED_SEGMENT_SIZE"},
+		{[]string{"serve", "--memory", "1GiB", "--help"}, "SHUFFLED_SEGMENT_SIZE"},
 		{[]string{"list", "-h"}, "Usage: shuffled list"},
 		{[]string{"inspect", "-h"}, "Usage: shuffled inspect ID"},
 		{[]string{"help", "version"}, "shuffled version"},
@@ -92,7 +92,7 @@ func TestHelpIsPrintedWhenAskedFor(t *testing.T) {
 }
 
 func TestVersionIsPrinted(t *testing.T) {
-	for _, arg := range []string{"version", "-version", "--version", "-v"} {
+	for _, arg := range []string{"version", "--version", "-v"} {
 		code, stdout, stderr := runProgram(nil, arg)
 		require.Equal(t, exitOK, code, arg)
 		require.Equal(t, programVersion()+"\n", stdout, arg)
@@ -106,9 +106,9 @@ func TestUnknownCommandsAreUsageErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"sevre"}, `unknown command "sevre": did you mean serve?`},
-		{[]string{"frobnicate"}, `unknown command "frobnicate"; want serve, list`},
+		{[]string{"frobnicate"}, `unknown command "frobnicate": want one of check, clients`},
 		{[]string{"help", "lst"}, "did you mean list?"},
-		{[]string{"version", "now"}, `got argument "now", want none`},
+		{[]string{"version", "now"}, `unexpected argument "now"`},
 	} {
 		code, stdout, stderr := runProgram(nil, row.args...)
 		require.Equal(t, exitUsage, code, row.args)

@@ -125,13 +125,13 @@ const (
 	minControlMemory = units.MiB
 )
 
-// controlMemory is the default of -max-control-memory: a quarter of the memory
+// controlMemory is the default of --max-control-memory: a quarter of the memory
 // and at least 64 MiB, or what is left of the limit.
 func (b *memoryBudget) controlMemory(memory int64) int64 {
 	return max(min(max(memory/4, 64*units.MiB), b.available()-memory-programMemory-minHeapMemory), minControlMemory)
 }
 
-// heapMemory is the default of -max-heap-memory, likewise.
+// heapMemory is the default of --max-heap-memory, likewise.
 func (b *memoryBudget) heapMemory(memory, control int64) int64 {
 	return max(min(max(memory/4, 64*units.MiB), b.available()-memory-control-programMemory), minHeapMemory)
 }
@@ -157,18 +157,18 @@ func (b *memoryBudget) leavesLittle(memory int64) (whole, left int64, little boo
 	return whole, left, whole < math.MaxInt64 && left < whole/8
 }
 
-// check refuses a -memory that could never be given out in full. A grant beyond
+// check refuses a --memory that could never be given out in full. A grant beyond
 // the limit would not fail: the kernel would kill the daemon.
 func (b *memoryBudget) check(memory, control, heap int64) error {
 	available, own := b.available(), programMemory+heap
 	if memory <= available-own-control {
 		return nil
 	}
-	where, advice := "the machine's memory and swap", "lower -memory"
+	where, advice := "the machine's memory and swap", "lower --memory"
 	if b.limit > 0 && b.limit == available {
 		where = fmt.Sprintf("the memory limit of the cgroup %s (%s)", b.cgroup, b.limitedBy)
 		advice += " or raise the limit"
 	}
-	return fmt.Errorf("-memory %s, %s for queues and gates (-max-control-memory) and %s for the daemon itself (-max-heap-memory) do not fit %s: needed %d bytes, available %d: %s",
+	return fmt.Errorf("--memory %s, %s for queues and gates (--max-control-memory) and %s for the daemon itself (--max-heap-memory) do not fit %s: needed %d bytes, available %d: %s",
 		units.FormatSize(memory), units.ShortSize(control), units.ShortSize(own), where, memory+control+own, available, advice)
 }

@@ -96,7 +96,7 @@ func TestHeapMemoryFitsWhatIsLeft(t *testing.T) {
 }
 
 func TestHeapOfTheDaemonIsLimitedByWhatIsBookedForIt(t *testing.T) {
-	d := start(t, "-max-heap-memory", "32MiB")
+	d := start(t, "--max-heap-memory", "32MiB")
 	require.Equal(t, "32MiB", d.FindLog("shuffled starts")["max_heap_memory"])
 	require.Equal(t, float64(32*units.MiB+programMemory), d.Metrics()["go_gc_gomemlimit_bytes"])
 	d = daemontest.Start(t, daemontest.Options{Env: []string{asProgram, "GOMEMLIMIT=77MiB"}})
@@ -126,7 +126,7 @@ func newCgroup(t *testing.T, limit int64) (procs string) {
 
 func TestDaemonInASmallCgroupRefusesMoreThanItsLimit(t *testing.T) {
 	env := []string{asProgram, "TEST_CGROUP_PROCS=" + newCgroup(t, 128*units.MiB)}
-	d := daemontest.Launch(t, daemontest.Options{Env: env, Args: []string{"-memory", "1GiB"}})
+	d := daemontest.Launch(t, daemontest.Options{Env: env, Args: []string{"--memory", "1GiB"}})
 	require.Equal(t, exitError, d.Wait())
 	require.Contains(t, d.LogText(), "needed 1108344832 bytes, available 134217728")
 	require.NoFileExists(t, d.Socket)
@@ -134,7 +134,7 @@ func TestDaemonInASmallCgroupRefusesMoreThanItsLimit(t *testing.T) {
 
 func TestDaemonInASmallCgroupSurvivesTheUseOfAllItsMemory(t *testing.T) {
 	env := []string{asProgram, "TEST_CGROUP_PROCS=" + newCgroup(t, 128*units.MiB)}
-	d := daemontest.Start(t, daemontest.Options{Env: env, Args: []string{"-memory", "95MiB"}})
+	d := daemontest.Start(t, daemontest.Options{Env: env, Args: []string{"--memory", "95MiB"}})
 	line := d.FindLog("shuffled starts")
 	require.Equal(t, "128MiB", line["cgroup_limit"])
 	require.Equal(t, "1MiB", line["max_control_memory"])

@@ -97,9 +97,9 @@ var (
 	descWaiting     = describe("shuffled_creations_waiting", "Partitions whose creation waits until others have given back the segments that it requires.")
 	descSegmentSize = describe("shuffled_segment_size_bytes", "Size of a segment.")
 	descShmBytes    = describe("shuffled_shm_bytes",
-		"Shared memory, each byte in one state. All but control add up to -memory, unless somebody has taken more than there was: free; granted to "+
+		"Shared memory, each byte in one state. All but control add up to --memory, unless somebody has taken more than there was: free; granted to "+
 			"partitions; ended, with ended ones whose readers still have them; excess, used without having been granted; left_behind, still held of "+
-			"what was given up; earlier_daemon, held by the workers of a daemon before this one. control is for queues and gates, beside -memory.", "state")
+			"what was given up; earlier_daemon, held by the workers of a daemon before this one. control is for queues and gates, beside --memory.", "state")
 	descBacked      = describe("shuffled_shm_backed_bytes", "What the kernel holds for partitions, their queues included.")
 	descHuge        = describe("shuffled_shm_huge_page_bytes", "How much of shuffled_shm_backed_bytes lies in huge pages.")
 	descTaken       = describe("shuffled_shm_ungranted_bytes_total", "Memory found in use that had not been granted; it is taken away where the kernel lets it go.")
@@ -107,7 +107,7 @@ var (
 	descLeft        = describe("shuffled_left_behind_objects", "Partitions and gates that were given up and that somebody still has mapped or open.")
 	descLimit       = describe("shuffled_limit", "What the daemon limits, by the name of the flag; bytes for memory and sizes.", "limit")
 	descConnections = describe("shuffled_connections", "Clients connected.")
-	descHeap        = describe("shuffled_heap_booked_bytes", "What is booked of the daemon's heap for connections, partitions, gates and inputs (-max-heap-memory).")
+	descHeap        = describe("shuffled_heap_booked_bytes", "What is booked of the daemon's heap for connections, partitions, gates and inputs (--max-heap-memory).")
 	descPutOff      = describe("shuffled_sends_put_off_total", "Attempts to send to a client that the kernel had no means for, such as descriptors, and that were repeated.")
 	descGates       = describe("shuffled_gates", "Input gates open.")
 	descDraining    = describe("shuffled_draining", "1 while the daemon takes nothing new because it is stopping.")

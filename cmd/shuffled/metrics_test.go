@@ -209,7 +209,7 @@ func TestWaitsAreCountedOnTheirSide(t *testing.T) {
 }
 
 func TestEachRefusalMovesItsMetric(t *testing.T) {
-	d := start(t, "-memory", "1MiB", "-max-partitions", "2", "-max-inputs-per-gate", "2", "-retention", "1s")
+	d := start(t, "--memory", "1MiB", "--max-partitions", "2", "--max-inputs-per-gate", "2", "--retention", "1s")
 	c := dial(t, d)
 	rejects := func(reason string) string { return `shuffled_admission_rejects_total{reason="` + reason + `"}` }
 	failed := func(reason string) string { return `shuffled_inputs_failed_total{reason="` + reason + `"}` }
@@ -338,12 +338,12 @@ func TestForeignUserIsRefusedUnlessAllowed(t *testing.T) {
 		says string
 	}{
 		{nil, exitError, "uid 65534 gid 0 may not connect to this daemon"},
-		{[]string{"-allowed-uids", nobody}, exitOK, "ID"},
-		{[]string{"-allowed-gids", "0"}, exitOK, "ID"},
+		{[]string{"--allowed-uids", nobody}, exitOK, "ID"},
+		{[]string{"--allowed-gids", "0"}, exitOK, "ID"},
 	} {
 		d := start(t, row.args...)
 		openToAll(t, d.Socket)
-		list := daemontest.Execute(t, []string{asProgram, "TEST_UID=" + nobody}, "list", "-socket", d.Socket)
+		list := daemontest.Execute(t, []string{asProgram, "TEST_UID=" + nobody}, "list", "--socket", d.Socket)
 		require.Equal(t, row.code, list.Code, list.Stderr)
 		require.Contains(t, list.Stdout+list.Stderr, row.says)
 		require.Equal(t, float64(row.code), d.Metrics()[`shuffled_admission_rejects_total{reason="permission"}`])

@@ -26,13 +26,13 @@ func TestOperationsPageNamesWhatThereIs(t *testing.T) {
 	options := newServeOptions()
 	list := options.settings()
 	for _, s := range list {
-		require.Contains(t, page, "`-"+s.name+"`", "a flag")
+		require.Contains(t, page, "`--"+s.name+"`", "a flag")
 	}
-	for _, name := range named("`-([a-z][a-z-]+)`") {
-		require.NotNil(t, list.find(name), "flag -%s", name)
+	for _, name := range named("`--([a-z][a-z-]+)`") {
+		require.True(t, slices.ContainsFunc(list, func(s *setting) bool { return s.name == name }), "flag --%s", name)
 	}
-	for _, c := range commands() {
-		require.Contains(t, page, "`"+c.name+"`", "a command")
+	for _, c := range newProgram(process{}).Commands() {
+		require.Contains(t, page, "`"+c.Name()+"`", "a command")
 	}
 	for _, g := range probeDegradations(options, fewDescriptors) {
 		require.Contains(t, page, "`"+g.reason+"`", "a degradation")

@@ -32,7 +32,7 @@ func openToAll(t *testing.T, socket string) {
 // list runs list or inspect in this process.
 func operate(t *testing.T, d *daemontest.Daemon, args ...string) (stdout string) {
 	t.Helper()
-	code, stdout, stderr := runProgram(nil, append(args, "-socket", d.Socket)...)
+	code, stdout, stderr := runProgram(nil, append(args, "--socket", d.Socket)...)
 	require.Equal(t, exitOK, code, stderr)
 	require.Empty(t, stderr)
 	return stdout
@@ -130,14 +130,14 @@ func TestInspectFindsAPartitionByWhatItIsCalled(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(operate(t, d, "inspect", arg, "-o", "json")), &row), arg)
 		require.Equal(t, want.String(), row.ID, arg)
 	}
-	code, _, stderr := runProgram(nil, "inspect", "twice", "-socket", d.Socket)
+	code, _, stderr := runProgram(nil, "inspect", "twice", "--socket", d.Socket)
 	require.Equal(t, exitUsage, code)
 	for _, want := range []string{`"twice" is the name`, "of 2 partitions", first.String(), second.String(), "by its whole id"} {
 		require.Contains(t, stderr, want)
 	}
 	uid := strconv.Itoa(os.Geteuid())
-	require.Contains(t, operate(t, d, "inspect", "shown name", "-owner", uid), shown.String())
-	code, _, stderr = runProgram(nil, "inspect", "shown name", "-owner", "4242", "-socket", d.Socket)
+	require.Contains(t, operate(t, d, "inspect", "shown name", "--owner", uid), shown.String())
+	code, _, stderr = runProgram(nil, "inspect", "shown name", "--owner", "4242", "--socket", d.Socket)
 	require.Equal(t, exitError, code)
 	require.Contains(t, stderr, "partition not found")
 }
@@ -157,7 +157,7 @@ func TestWhatAUserChoseReachesTheTerminalQuoted(t *testing.T) {
 	var stderr string
 	require.Eventually(t, func() bool { // Close does not wait for the daemon
 		var code int
-		code, _, stderr = runProgram(nil, "inspect", "hostile", "-socket", d.Socket)
+		code, _, stderr = runProgram(nil, "inspect", "hostile", "--socket", d.Socket)
 		return code == exitError
 	}, daemontest.Patience, 10*time.Millisecond)
 	require.Contains(t, stderr, `partition "a\x1b[2Jb\u009b2J\u202e\U000e0001" (`)
@@ -203,17 +203,17 @@ func TestOperatorCommandsReportWhatIsWrong(t *testing.T) {
 		code int
 		want string
 	}{
-		{"not running", []string{"list", "-socket", missing}, exitError, "the daemon is not running"},
-		{"not running, inspect", []string{"inspect", id, "-socket", missing}, exitError, "the daemon is not running"},
-		{"not found", []string{"inspect", id, "-socket", socket}, exitError, "partition not found"},
-		{"no id", []string{"inspect", "-socket", socket}, exitUsage, "needs the ID or the name of a partition"},
-		{"no such name", []string{"inspect", "17", "-socket", socket}, exitError, `none that this user may read has the name "17", the id 4523540f1504cd17100c4835e85b7eef that is made from it`},
-		{"bad owner", []string{"inspect", id, "-owner", "me", "-socket", socket}, exitUsage, "want a numeric uid"},
-		{"two ids", []string{"inspect", id, id, "-socket", socket}, exitUsage, "unexpected argument"},
-		{"stray argument", []string{"list", id, "-socket", socket}, exitUsage, "unexpected argument"},
-		{"bad format", []string{"list", "-o", "yaml", "-socket", socket}, exitUsage, "want one of table, json"},
-		{"unknown flag", []string{"list", "-sokcet", socket}, exitUsage, "did you mean -socket?"},
-		{"flag of serve", []string{"list", "-memory", "1GiB"}, exitUsage, "unknown flag -memory"},
+		{"not running", []string{"list", "--socket", missing}, exitError, "the daemon is not running"},
+		{"not running, inspect", []string{"inspect", id, "--socket", missing}, exitError, "the daemon is not running"},
+		{"not found", []string{"inspect", id, "--socket", socket}, exitError, "partition not found"},
+		{"no id", []string{"inspect", "--socket", socket}, exitUsage, "needs the ID or the name of a partition"},
+		{"no such name", []string{"inspect", "17", "--socket", socket}, exitError, `none that this user may read has the name "17", the id 4523540f1504cd17100c4835e85b7eef that is made from it`},
+		{"bad owner", []string{"inspect", id, "--owner", "me", "--socket", socket}, exitUsage, "want a numeric uid"},
+		{"two ids", []string{"inspect", id, id, "--socket", socket}, exitUsage, "unexpected argument"},
+		{"stray argument", []string{"list", id, "--socket", socket}, exitUsage, "unexpected argument"},
+		{"bad format", []string{"list", "-o", "yaml", "--socket", socket}, exitUsage, "want one of table, json"},
+		{"unknown flag", []string{"list", "--sokcet", socket}, exitUsage, "did you mean --socket?"},
+		{"flag of serve", []string{"list", "--memory", "1GiB"}, exitUsage, `unknown flag "--memory"`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			code, stdout, stderr := runProgram(nil, row.args...)
@@ -227,7 +227,7 @@ func TestOperatorCommandsReportWhatIsWrong(t *testing.T) {
 
 	d.Signal(unix.SIGKILL)
 	d.Wait()
-	code, _, stderr = runProgram(nil, "list", "-socket", socket)
+	code, _, stderr = runProgram(nil, "list", "--socket", socket)
 	require.Equal(t, exitError, code)
 	require.Contains(t, stderr, "the daemon is not running")
 }

@@ -7,7 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"shuffled/client"
+	"shuffled/internal/cli"
 	"shuffled/shuffle"
 )
 
@@ -31,25 +34,19 @@ func (a *partitionArgument) setting() *setting {
 
 // onPartition is a command about one partition: it reads the command line, finds the
 // partition and calls f with what the daemon knows of it.
-func onPartition(p process, f func(ctx context.Context, c *client.Client, o *operatorOptions, info *shuffle.PartitionInfo) error) error {
+func onPartition(p process, c *cobra.Command,
+	f func(ctx context.Context, c *client.Client, o *operatorOptions, info *shuffle.PartitionInfo) error,
+) *cobra.Command {
 	o, which := newOperatorOptions(), &partitionArgument{}
-	rest, err := append(o.settings(), which.setting()).load(p.args, p.environ)
-	if err != nil {
-		return err
-	}
-	if len(rest) == 0 || rest[0] == "" {
-		return usagef("needs the ID or the name of a partition; 'shuffled list' shows them")
-	}
-	if err := noArguments(rest[1:]); err != nil {
-		return err
-	}
-	which.text = rest[0]
-	return o.ask(func(ctx context.Context, c *client.Client) error {
-		info, err := which.inspect(ctx, c)
-		if err != nil {
-			return err
-		}
-		return f(ctx, c, o, &info)
+	return p.command(c, append(o.settings(), which.setting()), func(args []string) error {
+		which.text = args[0]
+		return o.ask(func(ctx context.Context, c *client.Client) error {
+			info, err := which.inspect(ctx, c)
+			if err != nil {
+				return err
+			}
+			return f(ctx, c, o, &info)
+		})
 	})
 }
 
@@ -79,7 +76,7 @@ func (a *partitionArgument) inspect(ctx context.Context, c *client.Client) (shuf
 			shuffle.ErrPartitionNotFound, strconv.QuoteToGraphic(a.text), id)
 	}
 	if errors.Is(err, shuffle.ErrInvalidArgument) {
-		return info, fmt.Errorf("%w; say whose with -owner", err)
+		return info, fmt.Errorf("%w; say whose with --owner", err)
 	}
 	return info, err
 }
@@ -108,7 +105,7 @@ func (a *partitionArgument) search(ctx context.Context, c *client.Client) (*shuf
 		found = byPrefix
 	}
 	if len(found) > 1 {
-		return nil, usagef("%s is the name or the beginning of the id of %d partitions, of %s; name one by its whole id, and by -owner",
+		return nil, cli.Usagef("%s is the name or the beginning of the id of %d partitions, of %s; name one by its whole id, and by --owner",
 			strconv.QuoteToGraphic(a.text), len(found), describeSome(found))
 	}
 	if len(found) == 0 {

@@ -130,7 +130,7 @@ var restrictions = []restriction{
 	{name: "no locked memory", apply: limited(unix.RLIMIT_MEMLOCK, 0, 0)},
 	{name: "core dumps", apply: limited(unix.RLIMIT_CORE, unlimited, unlimited), root: true},
 	{name: "no huge pages", apply: hidden(transparentHuge), root: true, degraded: "no_huge_pages"},
-	{name: "no huge pages, not wanted", apply: hidden(transparentHuge), root: true, args: []string{"-huge-pages", "never"}},
+	{name: "no huge pages, not wanted", apply: hidden(transparentHuge), root: true, args: []string{"--huge-pages", "never"}},
 	{name: "no /sys", apply: hidden("/sys"), root: true, degraded: "no_huge_pages"},
 	{name: "no /dev", apply: hidden("/dev"), root: true},
 	{name: "read-only root", root: true, apply: mounted(func() error {
@@ -279,12 +279,12 @@ func TestRestrictedHostsWorkOrAreRefusedByName(t *testing.T) {
 }
 
 func TestCheckSaysWhatIsRefused(t *testing.T) {
-	ok := daemontest.Execute(t, []string{asProgram}, "check", "-memory", "64MiB")
+	ok := daemontest.Execute(t, []string{asProgram}, "check", "--memory", "64MiB")
 	require.Equal(t, exitOK, ok.Code, ok)
 	require.Contains(t, ok.Stdout, "ok        send a message with a descriptor over a socket\n")
 	require.NotContains(t, ok.Stdout, "refused")
 
-	refused := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "-memory", "64MiB")
+	refused := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "--memory", "64MiB")
 	if refused.Code == exitNotRestricted {
 		t.Skipf("this host cannot be restricted so: %s", refused.Stderr)
 	}
@@ -293,6 +293,6 @@ func TestCheckSaysWhatIsRefused(t *testing.T) {
 	require.Contains(t, refused.Stdout, "refused   give the page back: ")
 	require.NotContains(t, refused.Stdout, "seal its seals")
 
-	strict := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "-memory", "64MiB", "-isolation", "strict")
+	strict := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "--memory", "64MiB", "--isolation", "strict")
 	require.Equal(t, exitOK, strict.Code, "strict isolation gives memory back with whole objects: %v", strict)
 }

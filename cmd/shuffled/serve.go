@@ -11,40 +11,71 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"shuffled/internal/cli"
 	"shuffled/internal/daemon"
 	"shuffled/shuffle"
 )
 
-// runServe is the command serve.
-func runServe(p process) error {
+// serveCommand is the command serve.
+func serveCommand(p process) *cobra.Command {
 	o := newServeOptions()
 	list := o.settings()
-	rest, err := list.load(p.args, p.environ)
-	if err != nil {
-		return err
+	c := &cobra.Command{
+		Use: "serve [flags]", Short: "Run the daemon", GroupID: daemonGroup, Args: cli.NoArguments,
+		Long: `Runs the daemon that owns the shared memory of this host. Workers connect to its
+socket, create result partitions and open input gates; records then go from
+process to process without it.
+
+Each setting comes from its flag, else from the environment variable in
+brackets, else from the default. Unknown names are errors in both.
+
+Users:
+  What partitions do not require of --memory is shared among users: each has as much as the others, or as much as it
+  can use. The last eighth of each limit, and of --memory, is kept for users that have less than a sixteenth, or whose
+  partitions require less; without --allowed-uids and --allowed-gids there is only one user, who has all of --memory.
+  Who keeps the daemon busy with requests has a thirty-second part of all processors for them while others are there,
+  after an eighth of a second of each at once. Root and the daemon's own user are not held back by this, and get in
+  for list, inspect and the like when there is no connection left.
+
+Signals:
+  SIGTERM, SIGINT   take nothing new, wait for partitions to end, stop; twice: stop at once
+  SIGHUP            as the first SIGTERM, more of them change nothing; ignored under nohup.
+                    No setting is read again: start another daemon for that
+  SIGQUIT           write the stacks of all goroutines, end at once with exit code 2
+  SIGKILL           attached workers go on; the next daemon starts cleanly on the same socket
+  SIGUSR1, SIGUSR2, SIGPIPE   nothing
+
+Exit code: 0 stopped by a signal, all partitions had ended; 1 could not start or
+go on; 2 bad settings; 3 stopped by a signal with partitions that were not
+consumed, the last line says how many.`,
+		Example: `  shuffled serve
+  shuffled serve --memory 8GiB --metrics-address 0.0.0.0:9464 --log-format json
+  shuffled serve --socket /tmp/shuffled.sock --memory 256MiB --metrics-address ""
+  shuffled serve --socket-group workers --allowed-gids 2000
+  SHUFFLED_MEMORY=8GiB shuffled serve --print-config`,
 	}
-	if err := noArguments(rest); err != nil {
-		return err
-	}
-	if err := o.check(); err != nil {
-		return err
-	}
-	if o.printConfig {
-		return list.printConfig(p.stdout)
-	}
-	// Before anything else, so that no signal finds a half-started daemon that
-	// leaves files behind.
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
-	if !signal.Ignored(unix.SIGHUP) { // as nohup has it
-		signal.Notify(signals, unix.SIGHUP)
-	}
-	defer signal.Stop(signals)
-	// Who reads the log may end before the daemon.
-	signal.Ignore(unix.SIGPIPE)
-	return serve(o, signals, p.stderr)
+	return p.command(c, list, func([]string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		if o.printConfig {
+			return list.printConfig(p.stdout)
+		}
+		// Before anything else, so that no signal finds a half-started daemon that
+		// leaves files behind.
+		signals := make(chan os.Signal, 4)
+		signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+		if !signal.Ignored(unix.SIGHUP) { // as nohup has it
+			signal.Notify(signals, unix.SIGHUP)
+		}
+		defer signal.Stop(signals)
+		// Who reads the log may end before the daemon.
+		signal.Ignore(unix.SIGPIPE)
+		return serve(o, signals, p.stderr)
+	})
 }
 
 // A service is what serve starts and stops.
@@ -54,7 +85,7 @@ type service struct {
 	log     *slog.Logger
 	ready   *readiness
 	socket  *socketFile
-	admin   *adminServer // nil without -metrics-address
+	admin   *adminServer // nil without --metrics-address
 	server  *daemon.Server
 }
 
@@ -167,7 +198,7 @@ func (d *service) drain(first os.Signal, signals <-chan os.Signal) error {
 	held := len(d.server.Snapshot().Partitions)
 	d.log.Info("draining", "signal", first.String(), "partitions", held, "timeout", shortDuration(d.options.drainTimeout))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.options.drainTimeout,
-		fmt.Errorf("-drain-timeout of %s has passed", shortDuration(d.options.drainTimeout)))
+		fmt.Errorf("--drain-timeout of %s has passed", shortDuration(d.options.drainTimeout)))
 	defer cancel()
 	ctx, stopNow := context.WithCancelCause(ctx)
 	var listening sync.WaitGroup

@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
+	"shuffled/internal/cli"
 	"shuffled/internal/daemon"
 	"shuffled/internal/units"
 	"shuffled/ipc"
@@ -77,9 +77,9 @@ func (o *serveOptions) settings() settings {
 			"Workers in containers mount the directory, not the socket."),
 		{name: "socket-group", group: "Socket", arg: "GROUP", value: groupName{&o.socketGroup},
 			help:        "Group, by name or gid, whose members can connect to the socket; it gets the socket, and the directory if that is created.",
-			defaultHelp: "the first of -allowed-gids, else the daemon's own group"},
+			defaultHelp: "the first of --allowed-gids, else the daemon's own group"},
 		{name: "allowed-uids", group: "Socket", arg: "UID,...", value: idsValue{&o.allowedUIDs},
-			help: "Users that may use the daemon, beside root and its own user. The mode of the socket must let them in too: see -socket-group."},
+			help: "Users that may use the daemon, beside root and its own user. The mode of the socket must let them in too: see --socket-group."},
 		{name: "allowed-gids", group: "Socket", arg: "GID,...", value: idsValue{&o.allowedGIDs},
 			help: "Groups whose members may use the daemon, by the primary group of a process."},
 
@@ -113,21 +113,21 @@ func (o *serveOptions) settings() settings {
 		{name: "max-gates", group: "Limits", arg: "N", value: count(&o.limits.maxGates, 1, maxCount), help: "Input gates open at once. Each takes two descriptors."},
 		{name: "max-inputs-per-gate", group: "Limits", arg: "N", value: count(&o.limits.maxInputsPerGate, 1, 1<<20), help: "Inputs of one gate."},
 		{name: "max-control-memory", group: "Limits", arg: "SIZE", value: size(&o.limits.maxControlMemory, 0, 1<<62),
-			help:        "Memory of queues and gates, which comes on top of -memory.",
-			defaultHelp: "0, which is a quarter of -memory and at least 64MiB, or what the cgroup leaves"},
+			help:        "Memory of queues and gates, which comes on top of --memory.",
+			defaultHelp: "0, which is a quarter of --memory and at least 64MiB, or what the cgroup leaves"},
 		{name: "max-heap-memory", group: "Limits", arg: "SIZE", value: size(&o.limits.maxHeapMemory, 0, 1<<62),
 			help: "What connections, partitions, gates and inputs may take of the daemon's own heap, on top of that. GOMEMLIMIT follows from it, " +
 				"unless it is set.",
-			defaultHelp: "0, which is a quarter of -memory and at least 64MiB, or what the cgroup leaves"},
+			defaultHelp: "0, which is a quarter of --memory and at least 64MiB, or what the cgroup leaves"},
 		{name: "max-connections-per-uid", group: "Limits", arg: "N", value: count(&o.limits.maxConnectionsPerUID, 0, maxCount),
-			help: "As -max-connections, for one user.", defaultHelp: "0, which is all but what is kept for others: see below"},
+			help: "As --max-connections, for one user.", defaultHelp: "0, which is all but what is kept for others: see below"},
 		{name: "max-partitions-per-uid", group: "Limits", arg: "N", value: count(&o.limits.maxPartitionsPerUID, 0, maxCount),
-			help: "As -max-partitions, for one user.", defaultHelp: "0, which is all but what is kept for others"},
+			help: "As --max-partitions, for one user.", defaultHelp: "0, which is all but what is kept for others"},
 		{name: "max-gates-per-uid", group: "Limits", arg: "N", value: count(&o.limits.maxGatesPerUID, 0, maxCount),
-			help: "As -max-gates, for one user.", defaultHelp: "0, which is all but what is kept for others"},
+			help: "As --max-gates, for one user.", defaultHelp: "0, which is all but what is kept for others"},
 		{name: "max-memory-per-uid", group: "Limits", arg: "SIZE", value: size(&o.limits.maxMemoryPerUID, 0, 1<<62),
 			help:        "What the partitions of one user can grow to, together. A new partition is made smaller to fit, as far as it can work then.",
-			defaultHelp: "0, which is no limit; what partitions require of -memory is limited as the others are"},
+			defaultHelp: "0, which is no limit; what partitions require of --memory is limited as the others are"},
 
 		{name: "metrics-address", group: "Operation", arg: "HOST:PORT", value: (*tcpAddress)(&o.metricsAddress),
 			help: `Where to serve /metrics, /healthz and /readyz over HTTP, to whoever can connect; "" is nowhere, port 0 a free one, which the log names. ` +
@@ -184,30 +184,30 @@ func (o *serveOptions) check() error {
 	const most = 1 << 22 * 512 // pool counts in 31 bits
 	switch {
 	case segments < 2:
-		return usagef("-memory %s holds %d segments of -segment-size %s, want at least 2: one is written while another is read",
+		return cli.Usagef("--memory %s holds %d segments of --segment-size %s, want at least 2: one is written while another is read",
 			units.FormatSize(o.memory), segments, units.FormatSize(o.segmentSize))
 	case segments > most:
-		return usagef("-memory %s holds %d segments of -segment-size %s, want at most %d: use larger segments",
+		return cli.Usagef("--memory %s holds %d segments of --segment-size %s, want at most %d: use larger segments",
 			units.FormatSize(o.memory), segments, units.FormatSize(o.segmentSize), most)
 	case o.floatingTarget > o.memory:
-		return usagef("-floating-target %s is more than -memory %s", units.FormatSize(o.floatingTarget), units.FormatSize(o.memory))
+		return cli.Usagef("--floating-target %s is more than --memory %s", units.FormatSize(o.floatingTarget), units.FormatSize(o.memory))
 	case o.limits.maxMemoryPerUID > 0 && o.limits.maxMemoryPerUID < 2*o.segmentSize:
-		return usagef("-max-memory-per-uid %s holds no partition, want at least two segments of -segment-size %s",
+		return cli.Usagef("--max-memory-per-uid %s holds no partition, want at least two segments of --segment-size %s",
 			units.FormatSize(o.limits.maxMemoryPerUID), units.FormatSize(o.segmentSize))
 	case o.limits.maxControlMemory > 0 && o.limits.maxControlMemory < leastControlMemory:
-		return usagef("-max-control-memory %s holds no queues, want 0 for the default or at least %s",
+		return cli.Usagef("--max-control-memory %s holds no queues, want 0 for the default or at least %s",
 			units.FormatSize(o.limits.maxControlMemory), units.FormatSize(leastControlMemory))
 	}
 	for _, limit := range []struct {
 		name          string
 		perUID, total int
 	}{
-		{"-max-connections", o.limits.maxConnectionsPerUID, o.limits.maxConnections},
-		{"-max-partitions", o.limits.maxPartitionsPerUID, o.limits.maxPartitions},
-		{"-max-gates", o.limits.maxGatesPerUID, o.limits.maxGates},
+		{"--max-connections", o.limits.maxConnectionsPerUID, o.limits.maxConnections},
+		{"--max-partitions", o.limits.maxPartitionsPerUID, o.limits.maxPartitions},
+		{"--max-gates", o.limits.maxGatesPerUID, o.limits.maxGates},
 	} {
 		if limit.perUID > limit.total {
-			return usagef("%s-per-uid %d is more than %s %d", limit.name, limit.perUID, limit.name, limit.total)
+			return cli.Usagef("%s-per-uid %d is more than %s %d", limit.name, limit.perUID, limit.name, limit.total)
 		}
 	}
 	return nil
@@ -215,44 +215,3 @@ func (o *serveOptions) check() error {
 
 // leastControlMemory holds the queues of a small partition and a gate.
 const leastControlMemory = 64 * units.KiB
-
-func helpServe(w io.Writer) {
-	fmt.Fprint(w, `Usage: shuffled serve [flags]
-
-Runs the daemon that owns the shared memory of this host. Workers connect to its
-socket, create result partitions and open input gates; records then go from
-process to process without it.
-
-Each setting comes from its flag, else from the environment variable in
-brackets, else from the default. Unknown names are errors in both.
-`)
-	newServeOptions().settings().printHelp(w)
-	fmt.Fprint(w, `
-Users:
-  What partitions do not require of -memory is shared among users: each has as much as the others, or as much as it
-  can use. The last eighth of each limit, and of -memory, is kept for users that have less than a sixteenth, or whose
-  partitions require less; without -allowed-uids and -allowed-gids there is only one user, who has all of -memory.
-  Who keeps the daemon busy with requests has a thirty-second part of all processors for them while others are there,
-  after an eighth of a second of each at once. Root and the daemon's own user are not held back by this, and get in
-  for list, inspect and the like when there is no connection left.
-
-Signals:
-  SIGTERM, SIGINT   take nothing new, wait for partitions to end, stop; twice: stop at once
-  SIGHUP            as the first SIGTERM, more of them change nothing; ignored under nohup.
-                    No setting is read again: start another daemon for that
-  SIGQUIT           write the stacks of all goroutines, end at once with exit code 2
-  SIGKILL           attached workers go on; the next daemon starts cleanly on the same socket
-  SIGUSR1, SIGUSR2, SIGPIPE   nothing
-
-Examples:
-  shuffled serve
-  shuffled serve -memory 8GiB -metrics-address 0.0.0.0:9464 -log-format json
-  shuffled serve -socket /tmp/shuffled.sock -memory 256MiB -metrics-address ""
-  shuffled serve -socket-group workers -allowed-gids 2000
-  SHUFFLED_MEMORY=8GiB shuffled serve -print-config
-
-Exit code: 0 stopped by a signal, all partitions had ended; 1 could not start or
-go on; 2 bad settings; 3 stopped by a signal with partitions that were not
-consumed, the last line says how many.
-`)
-}

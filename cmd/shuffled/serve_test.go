@@ -77,7 +77,7 @@ func oneInput(t *testing.T, c *client.Client, id shuffle.PartitionID) shuffle.In
 }
 
 func TestDaemonStartsServesAndLeavesNothingBehind(t *testing.T) {
-	d := start(t, "-segment-size", "4KiB")
+	d := start(t, "--segment-size", "4KiB")
 	line := d.FindLog("shuffled starts")
 	require.Equal(t, d.Socket, line["socket"])
 	require.Equal(t, "64MiB", line["memory"])
@@ -152,7 +152,7 @@ func TestDaemonShedsPartitionsBeforeItRunsOutOfDescriptors(t *testing.T) {
 }
 
 func TestDegradationsAreLoggedAndCounted(t *testing.T) {
-	d := start(t, "-memory", "4KiB", "-segment-size", "4KiB", "-memory", "8KiB")
+	d := start(t, "--memory", "4KiB", "--segment-size", "4KiB", "--memory", "8KiB")
 	metrics := d.Metrics()
 	logged := make(map[string]bool)
 	if line := d.FindLog("degraded"); line != nil {
@@ -173,7 +173,7 @@ func TestDegradationsAreLoggedAndCounted(t *testing.T) {
 }
 
 func TestReadinessSaysWhyNot(t *testing.T) {
-	d := start(t, "-drain-timeout", "1h")
+	d := start(t, "--drain-timeout", "1h")
 	status, body := d.Get("/healthz")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "ok\n", body)
@@ -199,7 +199,7 @@ func TestReadinessSaysWhyNot(t *testing.T) {
 }
 
 func TestDrainWaitsForTheAttachedProducerAndRefusesNewOnes(t *testing.T) {
-	d := start(t, "-drain-timeout", "1h")
+	d := start(t, "--drain-timeout", "1h")
 	c := dial(t, d)
 	id := shuffle.NewPartitionID()
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1})
@@ -226,7 +226,7 @@ func TestDrainWaitsForTheAttachedProducerAndRefusesNewOnes(t *testing.T) {
 }
 
 func TestDrainLetsAFinishedPartitionBeRead(t *testing.T) {
-	d := start(t, "-drain-timeout", "1h")
+	d := start(t, "--drain-timeout", "1h")
 	c := dial(t, d)
 	id := shuffle.NewPartitionID()
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1})
@@ -247,7 +247,7 @@ func TestDrainLetsAFinishedPartitionBeRead(t *testing.T) {
 }
 
 func TestDrainEndsAtItsTimeout(t *testing.T) {
-	d := start(t, "-drain-timeout", "10ms")
+	d := start(t, "--drain-timeout", "10ms")
 	c := dial(t, d)
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 	require.NoError(t, err)
@@ -257,12 +257,12 @@ func TestDrainEndsAtItsTimeout(t *testing.T) {
 	line := d.FindLog("stopping with partitions")
 	require.Equal(t, 1.0, line["partitions"])
 	require.Equal(t, 1.0, line["not_consumed"])
-	require.Contains(t, line["error"], "-drain-timeout of 10ms has passed")
+	require.Contains(t, line["error"], "--drain-timeout of 10ms has passed")
 	require.NoError(t, p.Close())
 }
 
 func TestDrainThatLeavesOnlyWhatWasReadSucceeds(t *testing.T) {
-	d := start(t, "-drain-timeout", "10ms", "-isolation", "strict") // holds what somebody maps
+	d := start(t, "--drain-timeout", "10ms", "--isolation", "strict") // holds what somebody maps
 	c := dial(t, d)
 	id := shuffle.NewPartitionID()
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1})
@@ -284,7 +284,7 @@ func TestDrainThatLeavesOnlyWhatWasReadSucceeds(t *testing.T) {
 }
 
 func TestSecondSignalStopsAtOnce(t *testing.T) {
-	d := start(t, "-drain-timeout", "24h")
+	d := start(t, "--drain-timeout", "24h")
 	c := dial(t, d)
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 	require.NoError(t, err)
@@ -366,29 +366,29 @@ func TestBusyMetricsPortIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	require.NoError(t, err)
 	defer listener.Close()
 	socket := daemontest.SocketPath(t)
-	d := launch(t, socket, "-metrics-address", listener.Addr().String())
+	d := launch(t, socket, "--metrics-address", listener.Addr().String())
 	require.Equal(t, exitError, d.Wait())
 	require.Contains(t, d.LogText(), "address already in use")
-	require.Contains(t, d.LogText(), "Choose another -metrics-address")
+	require.Contains(t, d.LogText(), "Choose another --metrics-address")
 	require.NoFileExists(t, socket, "what was opened before is removed")
 	require.NoFileExists(t, socket+".lock")
 }
 
 func TestMetricsCanBeOff(t *testing.T) {
-	d := start(t, "-metrics-address", "")
+	d := start(t, "--metrics-address", "")
 	require.NotContains(t, d.FindLog("shuffled starts"), "metrics_address")
 	require.Empty(t, d.URL)
 	dial(t, d)
 }
 
 func TestMetricsOpenToOtherHostsAreWarnedOf(t *testing.T) {
-	d := start(t, "-metrics-address", "0.0.0.0:0")
+	d := start(t, "--metrics-address", "0.0.0.0:0")
 	require.NotNil(t, d.FindLog("metrics can be read from other hosts"))
 }
 
 func TestLogLevelHidesLesserLines(t *testing.T) {
 	socket := daemontest.SocketPath(t)
-	d := launch(t, socket, "-log-level", "error")
+	d := launch(t, socket, "--log-level", "error")
 	eventually(t, "it listens", func() bool {
 		c, err := client.Dial(testContext(t), client.WithSocket(socket))
 		return err == nil && c.Close() == nil
@@ -409,7 +409,7 @@ func TestProfilesAreServed(t *testing.T) {
 
 func TestProfilesAreOffUnlessAskedFor(t *testing.T) {
 	require.False(t, newServeOptions().pprof)
-	d := start(t, "-pprof=false")
+	d := start(t, "--pprof=false")
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1"} {
 		status, _ := d.Get(path)
 		require.Equal(t, http.StatusNotFound, status, path)
@@ -422,7 +422,7 @@ func TestDaemonOutlivesTheReaderOfItsLog(t *testing.T) {
 	require.NoError(t, err)
 	log, stderr, err := os.Pipe()
 	require.NoError(t, err)
-	command := exec.Command(self, "serve", "-socket", socket, "-metrics-address", "", "-memory", "64MiB")
+	command := exec.Command(self, "serve", "--socket", socket, "--metrics-address", "", "--memory", "64MiB")
 	command.Env, command.Stderr = daemontest.Environ(asProgram), stderr
 	require.NoError(t, command.Start())
 	require.NoError(t, stderr.Close())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"shuffled/internal/cli"
 	"shuffled/internal/units"
 	"shuffled/ipc"
 )
@@ -96,7 +97,7 @@ func (v choiceValue) String() string { return *v.word }
 
 func (v choiceValue) Set(text string) error {
 	if !slices.Contains(v.choices, text) {
-		return fmt.Errorf("want one of %s%s", strings.Join(v.choices, ", "), didYouMean(text, v.choices, ""))
+		return fmt.Errorf("want one of %s%s", strings.Join(v.choices, ", "), cli.DidYouMean(text, v.choices, ""))
 	}
 	*v.word = text
 	return nil

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"shuffled/internal/cli"
 )
 
 // envPrefix starts the name of every environment variable of this program.
@@ -14,7 +18,8 @@ const envPrefix = "SHUFFLED_"
 // A setting is a value that a command takes from its command line, else from
 // the environment, else from its default.
 type setting struct {
-	name  string // of the flag, without its dash
+	name  string // of the flag, without its dashes
+	short string // its short form, if it has one
 	group string // under which help lists it
 	arg   string // what help puts for the value; "" is a flag without one
 	help  string
@@ -40,61 +45,33 @@ func (s *setting) env() string {
 // Settings are what a command takes.
 type settings []*setting
 
-func (list settings) find(name string) *setting {
+// addTo adds the settings to the flags of a command.
+func (list settings) addTo(flags *pflag.FlagSet) {
 	for _, s := range list {
-		if s.name == name {
-			return s
+		f := flags.VarPF(flagValue{s}, s.name, s.short, s.describe())
+		if s.arg == "" {
+			f.NoOptDefVal = "true"
 		}
 	}
-	return nil
 }
 
-// load reads the command line, then the environment for what it does not say. It
-// returns the arguments that are no flags. Every error but errHelpWanted is a
-// usageError.
-func (list settings) load(args, environ []string) (rest []string, err error) {
+// flagValue is a setting as a flag.
+type flagValue struct{ s *setting }
+
+func (v flagValue) String() string        { return v.s.value.String() }
+func (v flagValue) Set(text string) error { return v.s.value.Set(text) }
+func (v flagValue) Type() string          { return v.s.arg }
+
+// load says where each setting is from once its flags are read, and reads the
+// environment for those that the command line leaves open.
+func (list settings) load(flags *pflag.FlagSet, environ []string) error {
 	for _, s := range list {
 		s.source = "default"
+		if flags.Changed(s.name) {
+			s.source = "flag --" + s.name
+		}
 	}
-	if rest, err = list.parse(args); err != nil {
-		return nil, err
-	}
-	return rest, list.readEnv(environ)
-}
-
-// parse reads a command line.
-func (list settings) parse(args []string) (rest []string, err error) {
-	for len(args) > 0 {
-		arg := args[0]
-		args = args[1:]
-		if arg == "--" {
-			return append(rest, args...), nil
-		}
-		if len(arg) < 2 || arg[0] != '-' {
-			rest = append(rest, arg)
-			continue
-		}
-		name, text, hasValue := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-		s := list.find(name)
-		switch {
-		case s == nil && (name == "h" || name == "help"):
-			return nil, errHelpWanted
-		case s == nil:
-			return nil, usagef("unknown flag %s%s", strings.TrimSuffix(arg, "="+text), didYouMean(name, list.names(), "-"))
-		case hasValue:
-		case s.arg == "":
-			text = "true"
-		case len(args) == 0:
-			return nil, usagef("flag -%s needs a value, %s", name, s.arg)
-		default:
-			text, args = args[0], args[1:]
-		}
-		if err := s.value.Set(text); err != nil {
-			return nil, usagef("invalid value %q for flag -%s: %v", text, name, err)
-		}
-		s.source = "flag -" + name
-	}
-	return rest, nil
+	return list.readEnv(environ)
 }
 
 // readEnv reads the environment for settings that the command line leaves open.
@@ -105,14 +82,14 @@ func (list settings) readEnv(environ []string) error {
 			continue
 		}
 		if !slices.Contains(knownEnv(), name) {
-			return usagef("unknown environment variable %s%s", name, didYouMean(name, knownEnv(), ""))
+			return cli.Usagef("unknown environment variable %s%s", name, cli.DidYouMean(name, knownEnv(), ""))
 		}
 		i := slices.IndexFunc(list, func(s *setting) bool { return !s.flagOnly && s.env() == name })
 		if i < 0 || list[i].source != "default" {
 			continue // of another command, or the flag goes first
 		}
 		if err := list[i].value.Set(text); err != nil {
-			return usagef("invalid value %q for environment variable %s: %v", text, name, err)
+			return cli.Usagef("invalid value %q for environment variable %s: %v", text, name, err)
 		}
 		list[i].source = "environment " + name
 	}
@@ -148,15 +125,6 @@ func isServiceLink(name, text string) bool {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// names lists what can be typed after a dash, for suggestions.
-func (list settings) names() []string {
-	names := []string{"help"}
-	for _, s := range list {
-		names = append(names, s.name)
-	}
-	return names
-}
-
 // printConfig writes each setting with its value and where that came from.
 func (list settings) printConfig(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -177,18 +145,27 @@ func (list settings) printHelp(w io.Writer) {
 			group = s.group
 			fmt.Fprintf(w, "\n%s:\n", group)
 		}
-		fmt.Fprintf(w, "  %s\n", strings.TrimSpace("-"+s.name+" "+s.arg))
-		text := s.help
-		if s.arg != "" {
-			text += " Default: " + s.describeDefault() + "."
+		dashed := "--" + s.name
+		if s.short != "" {
+			dashed = "-" + s.short + ", " + dashed
 		}
-		if !s.flagOnly {
-			text += " [" + s.env() + "]"
-		}
-		for _, line := range wrap(text, 72) {
+		fmt.Fprintf(w, "  %s\n", strings.TrimSpace(dashed+" "+s.arg))
+		for _, line := range wrap(s.describe(), 72) {
 			fmt.Fprintf(w, "        %s\n", line)
 		}
 	}
+}
+
+// describe is what help says of a setting.
+func (s *setting) describe() string {
+	text := s.help
+	if s.arg != "" {
+		text += " Default: " + s.describeDefault() + "."
+	}
+	if !s.flagOnly {
+		text += " [" + s.env() + "]"
+	}
+	return text
 }
 
 func (s *setting) describeDefault() string {
@@ -220,19 +197,7 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// noArguments returns a usageError for arguments that a command does not take.
-func noArguments(rest []string) error {
-	if len(rest) == 0 {
-		return nil
-	}
-	hint := ""
-	if strings.Contains(rest[0], "=") {
-		hint = ": did you mean -" + rest[0] + "?"
-	}
-	return usagef("unexpected argument %q, want only flags%s", rest[0], hint)
-}
-
-// socketSetting is -socket, which all commands share with the workers.
+// socketSetting is --socket, which all commands share with the workers.
 func socketSetting(v *string, help string) *setting {
 	return &setting{name: "socket", group: "Socket", arg: "PATH", help: help, value: (*socketPath)(v)}
 }

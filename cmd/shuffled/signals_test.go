@@ -17,7 +17,7 @@ func TestHangUpDrainsHoweverOftenItComes(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGHUP) // or the daemon would inherit that it is ignored, if the tests run under nohup
 	defer signal.Stop(caught)
-	d := start(t, "-drain-timeout", "1h")
+	d := start(t, "--drain-timeout", "1h")
 	c := dial(t, d)
 	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
 	require.NoError(t, err)

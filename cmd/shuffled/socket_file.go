@@ -89,7 +89,7 @@ func prepareDirectory(dir string, gid int) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("socket directory %s is not a directory: choose another -socket", dir)
+		return fmt.Errorf("socket directory %s is not a directory: choose another --socket", dir)
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -127,7 +127,7 @@ func removeStale(path string) error {
 		return fmt.Errorf("socket %s: %w", path, withoutPath(err))
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("socket %s: there is a file that is no socket (%s): remove it or choose another -socket", path, info.Mode())
+		return fmt.Errorf("socket %s: there is a file that is no socket (%s): remove it or choose another --socket", path, info.Mode())
 	}
 	conn, err := net.Dial("unixpacket", path)
 	if conn != nil {
@@ -135,7 +135,7 @@ func removeStale(path string) error {
 	}
 	switch {
 	case err == nil || errors.Is(err, unix.EPROTOTYPE) || errors.Is(err, unix.EAGAIN):
-		return fmt.Errorf("socket %s: another process listens on it, without the lock %s.lock: stop it or choose another -socket", path, path)
+		return fmt.Errorf("socket %s: another process listens on it, without the lock %s.lock: stop it or choose another --socket", path, path)
 	case !errors.Is(err, unix.ECONNREFUSED):
 		return fmt.Errorf("socket %s: is there somebody listening? %w", path, systemError(err))
 	}
@@ -150,11 +150,11 @@ func adviseOnDirectory(err error, dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: uid %d needs write access to %s: create the socket's directory for that user "+
-			"(systemd: RuntimeDirectory=shuffled), or choose another -socket", err, os.Geteuid(), dir)
+			"(systemd: RuntimeDirectory=shuffled), or choose another --socket", err, os.Geteuid(), dir)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: create %s first, or choose another -socket", err, filepath.Dir(dir))
+		return fmt.Errorf("%w: create %s first, or choose another --socket", err, filepath.Dir(dir))
 	case errors.Is(err, unix.EROFS):
-		return fmt.Errorf("%w: mount a writable directory at %s, or choose another -socket", err, dir)
+		return fmt.Errorf("%w: mount a writable directory at %s, or choose another --socket", err, dir)
 	}
 	return err
 }

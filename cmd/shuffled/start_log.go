@@ -33,11 +33,11 @@ func (d *service) logStart(descriptors uint64, degradations []degradation) {
 		}
 	}
 	if whole, left, little := o.budget.leavesLittle(o.memory); little {
-		d.log.Warn("-memory leaves little for workers and everything else: lower it, unless they have memory of their own",
+		d.log.Warn("--memory leaves little for workers and everything else: lower it, unless they have memory of their own",
 			"memory", units.FormatSize(o.memory), "of", units.ShortSize(whole), "left", units.ShortSize(left))
 	}
 	if most := clientDescriptors(descriptors) / 2; most < limits.Partitions && o.maxPartitionsGiven() {
-		d.log.Warn("-max-partitions is out of reach: a partition takes two descriptors, raise RLIMIT_NOFILE (systemd: LimitNOFILE=)",
+		d.log.Warn("--max-partitions is out of reach: a partition takes two descriptors, raise RLIMIT_NOFILE (systemd: LimitNOFILE=)",
 			"max_partitions", limits.Partitions, "most_partitions", most)
 	}
 	if d.admin != nil && !isLoopback(d.admin.address()) {
@@ -60,7 +60,7 @@ func (o *serveOptions) mayConnect() string {
 	return strings.Join(who, ", ")
 }
 
-// maxPartitionsGiven reports whether somebody has chosen -max-partitions.
+// maxPartitionsGiven reports whether somebody has chosen --max-partitions.
 func (o *serveOptions) maxPartitionsGiven() bool {
 	return o.limits.maxPartitions != newServeOptions().limits.maxPartitions
 }

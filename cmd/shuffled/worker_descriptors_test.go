@@ -92,7 +92,7 @@ func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 // The descriptors that the daemon sends are closed as fast as they are received,
 // so a worker needs two free ones for any number of partitions.
 func TestWorkerWithFewDescriptorsHasManyPartitions(t *testing.T) {
-	d := start(t, "-segment-size", "4KiB")
+	d := start(t, "--segment-size", "4KiB")
 	producer, consumer := dial(t, d), dial(t, d)
 	const partitions = 200
 	// Both clients may be receiving a message with two.

@@ -34,6 +34,7 @@ func Prepare(root *cobra.Command) {
 // Prepare must have been called.
 func Execute(ctx context.Context, root *cobra.Command, args []string) (*cobra.Command, error) {
 	if command, rest, err := root.Find(args); err == nil {
+		command.InitDefaultHelpFlag()
 		if err := refuseOneDash(command, rest); err != nil {
 			return command, err
 		}
@@ -62,7 +63,11 @@ func NoArguments(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return Usagef("unexpected argument %q, it takes flags only: see '%s --help'", args[0], command.CommandPath())
+	hint := ""
+	if strings.Contains(args[0], "=") {
+		hint = ": did you mean --" + args[0] + "?"
+	}
+	return Usagef("unexpected argument %q%s: see '%s --help'", args[0], hint, command.CommandPath())
 }
 
 // flagError makes a UsageError of an error of pflag.

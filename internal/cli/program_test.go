@@ -40,7 +40,9 @@ func TestMistakesSayWhatWasProbablyMeant(t *testing.T) {
 		{[]string{"serve", "-memroy=1"}, `unknown flag "-memroy": did you mean --memory?`},
 		{[]string{"serve", "--memory"}, "flag needs an argument: --memory: see 'program serve --help'"},
 		{[]string{"serve", "-o", "x"}, `invalid argument "x" for "-o, --output" flag`},
-		{[]string{"serve", "now"}, `unexpected argument "now", it takes flags only`},
+		{[]string{"serve", "now"}, `unexpected argument "now": see 'program serve --help'`},
+		{[]string{"serve", "memory=1"}, `unexpected argument "memory=1": did you mean --memory=1?`},
+		{[]string{"serve", "-help"}, "flag -help has two dashes: use --help"},
 		{[]string{"man"}, "want one argument"},
 	} {
 		_, stdout, stderr, err := execute(t, row.args...)
@@ -83,14 +85,4 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 	require.Contains(t, string(page), "Run the daemon")
 	_, _, _, err = execute(t, "man", filepath.Join(folder, "missing"))
 	require.ErrorContains(t, err, "write manual pages to")
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, row := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"memory", "memory", 0}, {"memry", "memory", 1}, {"kitten", "sitting", 3}} {
-		require.Equal(t, row.want, editDistance(row.a, row.b), "%s %s", row.a, row.b)
-		require.Equal(t, row.want, editDistance(row.b, row.a), "%s %s", row.b, row.a)
-	}
 }

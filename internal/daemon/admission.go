@@ -257,6 +257,6 @@ func (c *creation) describe(err error) error {
 	if len(holders) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w; most are held by: %s. Have those read, released or closed, let unread ones expire earlier (-retention), wait longer (-admission-timeout, %v), or raise -memory",
+	return fmt.Errorf("%w; most are held by: %s. Have those read, released or closed, let unread ones expire earlier (--retention), wait longer (--admission-timeout, %v), or raise --memory",
 		err, strings.Join(holders, ", "), s.config.AdmissionTimeout)
 }

@@ -134,9 +134,9 @@ func TestCreationThatWaitsInVainSaysWhoHoldsTheMemory(t *testing.T) {
 	refused := ipc.DecodeError(poor.ask(createMessage(id, 3)).GetError())
 	require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers)
 	require.EqualError(t, refused, fmt.Sprintf("create partition %s: insufficient number of network buffers: required 4, but only 0 available: "+
-		"of 18 segments of 4096 bytes (-memory, -segment-size), 18 are in use and 0 more reserved for partitions that require them; "+
-		"most are held by: partition %s (running) 18. Have those read, released or closed, let unread ones expire earlier (-retention), "+
-		"wait longer (-admission-timeout, 1ms), or raise -memory", id, name))
+		"of 18 segments of 4096 bytes (--memory, --segment-size), 18 are in use and 0 more reserved for partitions that require them; "+
+		"most are held by: partition %s (running) 18. Have those read, released or closed, let unread ones expire earlier (--retention), "+
+		"wait longer (--admission-timeout, 1ms), or raise --memory", id, name))
 	require.Len(t, s.Snapshot().Partitions, 1, "nothing is left of it")
 	require.EqualValues(t, 1, s.Snapshot().Rejects["insufficient_buffers"])
 

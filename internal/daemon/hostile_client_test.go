@@ -238,7 +238,7 @@ func TestOperatorGetsInWhenThereIsNoConnectionLeft(t *testing.T) {
 	s := startServer(t, config)
 	clients := []*rawClient{s.greet(), s.greet(), s.greet()}
 	refused := s.connect().ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
-	require.ErrorContains(t, ipc.DecodeError(refused.GetError()), "limit -max-connections of the daemon: 3 in use")
+	require.ErrorContains(t, ipc.DecodeError(refused.GetError()), "limit --max-connections of the daemon: 3 in use")
 	operator, answer := s.greetAsOperator()
 	require.NotNil(t, answer.GetHelloReply())
 	require.NotNil(t, operator.ask(listMessage()).GetPartitionList())
@@ -314,7 +314,7 @@ func TestHeapMemoryIsALimit(t *testing.T) {
 	c.openGate(100)
 	err := ipc.DecodeError(c.ask(openGateMessage(100)).GetError())
 	require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-	require.ErrorContains(t, err, "limit -max-heap-memory of the daemon")
+	require.ErrorContains(t, err, "limit --max-heap-memory of the daemon")
 	s.requireServed()
 }
 

@@ -84,16 +84,16 @@ func newLedger(l Limits, memory int64, privileged func(uid uint32) bool) *ledger
 	return &ledger{
 		memory: memory, memoryPerUID: l.MemoryPerUID, privileged: privileged, perUID: make(map[uint32]*account),
 		limits: []limit{
-			count("-max-connections", l.Connections, l.ConnectionsPerUID, func(a *account) int64 { return int64(a.connections) }),
-			count("-max-partitions", l.Partitions, l.PartitionsPerUID, func(a *account) int64 { return int64(a.partitions) }),
-			count("-max-gates", l.Gates, l.GatesPerUID, func(a *account) int64 { return int64(a.gates) }),
-			bytes("-max-control-memory", l.ControlMemory, func(a *account) int64 { return a.control }),
-			bytes("-max-heap-memory", l.HeapMemory, func(a *account) int64 { return a.heap }),
+			count("--max-connections", l.Connections, l.ConnectionsPerUID, func(a *account) int64 { return int64(a.connections) }),
+			count("--max-partitions", l.Partitions, l.PartitionsPerUID, func(a *account) int64 { return int64(a.partitions) }),
+			count("--max-gates", l.Gates, l.GatesPerUID, func(a *account) int64 { return int64(a.gates) }),
+			bytes("--max-control-memory", l.ControlMemory, func(a *account) int64 { return a.control }),
+			bytes("--max-heap-memory", l.HeapMemory, func(a *account) int64 { return a.heap }),
 			bytes("RLIMIT_NOFILE", int64(l.Descriptors), func(a *account) int64 { return a.descriptors() }),
-			{name: "-memory", of: func(a *account) int64 { return a.promised }, shared: memory}, // the pool bounds it
-			{of: func(a *account) int64 { return a.memory }, perUIDName: "-max-memory-per-uid", perUID: l.MemoryPerUID},
+			{name: "--memory", of: func(a *account) int64 { return a.promised }, shared: memory}, // the pool bounds it
+			{of: func(a *account) int64 { return a.memory }, perUIDName: "--max-memory-per-uid", perUID: l.MemoryPerUID},
 			{of: func(a *account) int64 { return int64(a.greeting) },
-				perUIDName: "connections without a hello, a quarter of -max-connections", perUID: int64(max(l.Connections/4, min(l.Connections, 16)))},
+				perUIDName: "connections without a hello, a quarter of --max-connections", perUID: int64(max(l.Connections/4, min(l.Connections, 16)))},
 		},
 	}
 }

@@ -17,7 +17,7 @@ type limitError struct {
 }
 
 func atLimit(limit string, err error) error {
-	limit = strings.TrimPrefix(limit, "-") // of the flag
+	limit = strings.TrimPrefix(limit, "--") // of the flag
 	if limit == "RLIMIT_NOFILE" {
 		limit = limitDescriptors
 	}

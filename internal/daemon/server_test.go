@@ -188,7 +188,7 @@ func TestRequestsWithBadFieldsAreRefusedByName(t *testing.T) {
 	}
 	tooMany := ipc.DecodeError(c.ask(openGateMessage(math.MaxUint32)).GetError())
 	require.ErrorIs(t, tooMany, shuffle.ErrQuotaExceeded)
-	require.ErrorContains(t, tooMany, "-max-inputs-per-gate")
+	require.ErrorContains(t, tooMany, "--max-inputs-per-gate")
 	for _, msg := range []*controlpb.ClientMessage{finishMessage(12345), mappedMessage(12345)} {
 		require.ErrorIs(t, ipc.DecodeError(c.ask(msg).GetError()), shuffle.ErrPartitionNotFound)
 	}

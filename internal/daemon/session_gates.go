@@ -17,8 +17,8 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 		return fieldError("open_gate.channels", channels, fmt.Sprintf("1 to %d", limit), shuffle.ErrInvalidArgument)
 	}
 	if uint64(channels) > uint64(limit) {
-		return atLimit("-max-inputs-per-gate", fieldError("open_gate.channels", channels,
-			fmt.Sprintf("at most %d, the limit -max-inputs-per-gate of the daemon: raise it or open several gates", limit), shuffle.ErrQuotaExceeded))
+		return atLimit("--max-inputs-per-gate", fieldError("open_gate.channels", channels,
+			fmt.Sprintf("at most %d, the limit --max-inputs-per-gate of the daemon: raise it or open several gates", limit), shuffle.ErrQuotaExceeded))
 	}
 	if name := m.GetName(); len(name) > shuffle.MaxNameLength || !utf8.ValidString(name) {
 		return fieldError("open_gate.name", fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d of UTF-8", shuffle.MaxNameLength), shuffle.ErrInvalidArgument)

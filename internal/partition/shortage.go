@@ -48,7 +48,7 @@ func (l *shortage) describe(p *ResultPartition) string {
 	used, has, size := p.pool.Used(), p.pool.Requested(), p.pool.Size()
 	text := fmt.Sprintf("wait for a free segment for %s: %d of the pool's %d are in use", where, used, size)
 	if has < size && used == has {
-		text += fmt.Sprintf(", the daemon has not granted the other %d (it lends no more than -memory)", size-has)
+		text += fmt.Sprintf(", the daemon has not granted the other %d (it lends no more than --memory)", size-has)
 	}
 	if s := p.fullest(); s != nil {
 		text += fmt.Sprintf(", most of them, %d, by subpartition %d, %s", s.QueuedBuffers(), s.index, s.whyUnread())

@@ -96,7 +96,7 @@ func (o *Options) command(t testing.TB) *exec.Cmd {
 	if o.Socket == "" {
 		o.Socket = SocketPath(t)
 	}
-	args := []string{"serve", "-socket", o.Socket, "-metrics-address", "127.0.0.1:0", "-pprof", "-log-format", "json", "-memory", "64MiB"}
+	args := []string{"serve", "--socket", o.Socket, "--metrics-address", "127.0.0.1:0", "--pprof", "--log-format", "json", "--memory", "64MiB"}
 	args = slices.Concat(o.Through, []string{o.Program}, args, o.Args)
 	command := exec.Command(args[0], args[1:]...)
 	command.Env = Environ(o.Env...)

@@ -55,7 +55,7 @@ func startDaemon(t *testing.T, args ...string) *daemontest.Daemon {
 	program, err := buildDaemon()
 	require.NoError(t, err)
 	return daemontest.Start(t, daemontest.Options{
-		Program: program, Args: append([]string{"-memory", "256MiB", "-retention", "24h"}, args...),
+		Program: program, Args: append([]string{"--memory", "256MiB", "--retention", "24h"}, args...),
 	})
 }
 

@@ -112,7 +112,7 @@ func startNeighbourhood(t *testing.T) *neighbourhood {
 	copyProgram(t, n.program)
 	n.daemon = daemontest.Start(t, daemontest.Options{
 		Program: program, Through: n.cgroup.enter(),
-		Args: []string{"-memory", "96MiB", "-allowed-gids", fmt.Sprint(groupGID), "-retention", "2s"},
+		Args: []string{"--memory", "96MiB", "--allowed-gids", fmt.Sprint(groupGID), "--retention", "2s"},
 	})
 	require.NoError(t, os.Chmod(filepath.Dir(n.daemon.Socket), 0o755))
 	require.NoError(t, os.Chown(n.daemon.Socket, 0, groupGID))

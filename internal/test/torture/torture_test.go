@@ -27,7 +27,7 @@ func TestSurvivorsEndWellWhoeverIsKilled(t *testing.T) {
 	seed := fromEnvironment(t, "SHUFFLED_TORTURE_SEED", uint64(time.Now().UnixNano()))
 	t.Logf("%d rounds, SHUFFLED_TORTURE_SEED=%d", rounds, seed)
 	t.Run("default isolation", func(t *testing.T) { torture(t, rounds, seed) })
-	t.Run("strict isolation", func(t *testing.T) { torture(t, (rounds+3)/4, seed, "-isolation", "strict") })
+	t.Run("strict isolation", func(t *testing.T) { torture(t, (rounds+3)/4, seed, "--isolation", "strict") })
 }
 
 // torture runs rounds on one daemon with the given flags.
