@@ -8,6 +8,8 @@
 // that is retained stays readable. A [shuffle.GateSpec] says what to read; package client
 // opens gates.
 //
+// [WaitAny] waits until one of several gates has something to read.
+//
 // A channel that runs empty asks its producer for a wake-up and costs nothing
 // until then. A busy one lets a batch build up first, since reading what another
 // core is just writing is slow; a flush, an event or the end wakes it at once, and

@@ -10,8 +10,8 @@ import "context"
 // Package client makes them. Nothing else implements the interface, which may gain
 // methods: reader.Records takes no other gate.
 //
-// One goroutine at a time calls Next, TryNext, ResumeConsumption or ranges over
-// Records; a call beside another one is ErrConcurrentUse. Close may come from others.
+// One goroutine at a time calls Next, TryNext, IsAvailable, WaitAvailable,
+// ResumeConsumption or ranges over Records; a call beside another one is ErrConcurrentUse. Close may come from others.
 // After Close every call returns ErrClosed; buffers that the user retained stay readable
 // until they are released.
 //
@@ -49,6 +49,17 @@ type InputGate interface {
 	Next(ctx context.Context) (BufferOrEvent, error)
 	// TryNext is Next without waiting: ok is false when nothing can be read now.
 	TryNext() (b BufferOrEvent, ok bool, err error)
+	// IsAvailable reports whether there is something to read or to tell: TryNext, or a loop,
+	// is worth a try. A gate that has ended, failed or was closed is available. The body of
+	// a loop may ask, whether the loop would go on without waiting. It is false of a gate
+	// that was not opened, and while another goroutine reads.
+	//
+	// It takes nothing, so now and then there turns out to be less: an event that Records
+	// passes over, the beginning of a record.
+	IsAvailable() bool
+	// WaitAvailable waits until IsAvailable, or until ctx ends, which it looks at first.
+	// reader.WaitAny waits for several gates.
+	WaitAvailable(ctx context.Context) error
 	// ResumeConsumption lets a channel go on after a barrier. A channel that is not
 	// there, has no producer yet or has ended is ErrInvalidArgument.
 	ResumeConsumption(channel int) error

@@ -14,7 +14,7 @@ import (
 // methods: writer.New takes no other partition.
 //
 // One goroutine at a time writes (EmitRecord, BroadcastRecord, BroadcastEvent, Reserve,
-// Finish). A call that finds another one at it, or a record that another one has
+// WaitAvailable, Finish). A call that finds another one at it, or a record that another one has
 // reserved, is ErrConcurrentUse and has written nothing. Commit and Abort are for who
 // has reserved the record, or was given it. Flush, FlushAll, Fail, Release, Close and
 // the counters may be used from any goroutine; to stop a writer that is blocked, cancel
@@ -88,6 +88,11 @@ type ResultPartition interface {
 	// back what consumers have released if that may make the difference. Who only asks
 	// does not wait: consumers whose users keep what is lacking are told once a write does.
 	IsAvailable() bool
+	// WaitAvailable waits until IsAvailable, or until ctx ends, which it looks at first. It
+	// is a call of the goroutine that writes; while it waits, all subpartitions are
+	// flushed, and buffers of one that has as many as it may are ended. What has ended
+	// the partition is its error.
+	WaitAvailable(ctx context.Context) error
 
 	// BytesOut counts the bytes of finished buffers times their receivers, events
 	// excluded, as Flink's numBytesOut does.

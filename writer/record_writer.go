@@ -548,3 +548,12 @@ func (w *RecordWriter[T]) stopFlusher() {
 func (w *RecordWriter[T]) IsAvailable() bool {
 	return w.check() == nil && w.partition.IsAvailable()
 }
+
+// WaitAvailable waits until IsAvailable, or until ctx ends: see
+// shuffle.ResultPartition.WaitAvailable. It is a call of the goroutine that writes.
+func (w *RecordWriter[T]) WaitAvailable(ctx context.Context) error {
+	if err := w.checkOutsideOfCodec(); err != nil {
+		return err
+	}
+	return w.told(w.partition.WaitAvailable(ctx))
+}

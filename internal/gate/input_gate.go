@@ -57,6 +57,7 @@ type InputGate struct {
 	quiet         standstill.Standstill
 	lookedForLoss bool
 	unread        unreadRecords         // what a loop over Records left
+	progress      *progress             // of the loop that runs
 	spare         *memseg.Buffer        // to deliver into; nil once it is handed out
 	scratch       []byte                // for a loop over Records that copies
 	loss          *shuffle.ChannelError // the first one
@@ -208,9 +209,13 @@ const (
 	byTrying                     // TryNext
 	byRecord                     // a loop over Records
 	byElement                    // a loop over records and events
+	byLooking                    // IsAvailable, which takes nothing
+	byWaiting                    // WaitAvailable, which takes nothing
 )
 
-func (m readingMode) isLoop() bool { return m >= byRecord }
+func (m readingMode) isLoop() bool { return m == byRecord || m == byElement }
+
+func (m readingMode) isLook() bool { return m >= byLooking }
 
 // next delivers into b, or into a buffer of its own if b is nil. A fault of a
 // producer's memory is the error of the channel that was looked at. In a loop, the
@@ -235,7 +240,9 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 			g.reading.Unlock()
 			return
 		}
-		err = g.interrupted(recover(), b)
+		if err = g.interrupted(recover(), b, mode); err == nil && mode.isLook() {
+			result = available
+		}
 	}()
 	result, err = g.nextElement(ctx, b, mode)
 	hasReturned = true
@@ -244,7 +251,7 @@ func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode
 
 // interrupted ends a call of next that has panicked, or whose goroutine ends, and
 // returns what became of a fault.
-func (g *InputGate) interrupted(panicked any, b *memseg.Buffer) error {
+func (g *InputGate) interrupted(panicked any, b *memseg.Buffer, mode readingMode) error {
 	defer g.reading.Unlock()
 	if panicked == nil {
 		return nil // the goroutine ends
@@ -252,6 +259,10 @@ func (g *InputGate) interrupted(panicked any, b *memseg.Buffer) error {
 	err := memseg.FaultOf(panicked, "read input gate")
 	if err == nil {
 		panic(panicked)
+	}
+	if mode.isLook() && g.polled >= 0 {
+		g.ready.push(g.polled) // whoever reads it is told
+		return nil
 	}
 	_ = b.Release() // if it was taken already
 	if g.polled >= 0 {
@@ -261,13 +272,19 @@ func (g *InputGate) interrupted(panicked any, b *memseg.Buffer) error {
 }
 
 func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (shuffle.BufferOrEvent, error) {
-	if !mode.isLoop() && g.gone() == nil {
+	if mode.isLook() && (g.gone() != nil || g.hasUnread()) {
+		return available, nil
+	}
+	if !mode.isLoop() && !mode.isLook() && g.gone() == nil {
 		if err := g.checkNotInRecords(); err != nil {
 			return shuffle.BufferOrEvent{}, err
 		}
 	}
 	for {
 		if err := g.gone(); err != nil { // and so may be the memory
+			if mode.isLook() {
+				return available, nil
+			}
 			return shuffle.BufferOrEvent{}, err
 		}
 		if ctx.Err() != nil {
@@ -276,6 +293,9 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 		g.queueNotified()
 		channel, ok := g.ready.pop()
 		if !ok {
+			if mode.isLook() && (g.open == 0 || g.lookedForLoss) {
+				return available, nil
+			}
 			if g.open == 0 {
 				return shuffle.BufferOrEvent{}, g.theEnd()
 			}
@@ -286,7 +306,7 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 			if again {
 				continue
 			}
-			if mode != byTrying {
+			if mode != byTrying && mode != byLooking {
 				if err := g.park(ctx); err != nil {
 					return shuffle.BufferOrEvent{}, err
 				}
@@ -301,6 +321,13 @@ func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode read
 			continue
 		}
 		g.polled = channel
+		if mode.isLook() {
+			isAvailable := g.look(channel)
+			if g.polled = -1; isAvailable {
+				return available, nil
+			}
+			continue
+		}
 		result, err := g.poll(channel, b, mode)
 		g.polled = -1
 		if result.Buffer == nil && err == nil {

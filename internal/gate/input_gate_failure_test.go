@@ -272,6 +272,8 @@ func TestFaultOfForeignMemoryIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	g.AttachChannel(0, view)
 	require.NoError(t, unix.Mprotect(region.Bytes(), unix.PROT_NONE))
+	require.True(t, g.IsAvailable(), "who looks takes nothing")
+	require.NoError(t, g.WaitAvailable(context.Background()))
 	_, err = g.Next(context.Background())
 	require.ErrorIs(t, err, memseg.ErrFault)
 	require.ErrorContains(t, err, "channel 0")

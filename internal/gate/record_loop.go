@@ -24,13 +24,18 @@ type Loop[T any] struct {
 	limit      uint32 // the longest record
 	fetched    byte
 
-	buffer     *memseg.Buffer // to read into
-	chunk      unreadRecords  // what is read now
-	beyond     int            // how many bytes of it lie beyond the window that is delivered
-	at         place
+	buffer *memseg.Buffer // to read into
+	chunk  unreadRecords  // what is read now
+	progress
 	isSpanning bool            // the record that is delivered began in an earlier chunk
 	isRetained bool            // the body keeps the buffer of the chunk
 	presence   memseg.Presence // of the memory that the chunk lies in
+}
+
+// progress is how far a loop has come in its chunk.
+type progress struct {
+	at     place
+	beyond int // how many bytes of the chunk lie beyond the window that is delivered
 }
 
 // A place says how far a loop has come in the window that it delivers, for the case

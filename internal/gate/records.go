@@ -48,9 +48,11 @@ func (r *Loop[T]) Run(ctx context.Context, g *InputGate, codec shuffle.Decoder[T
 		r.fail(err)
 		return
 	}
+	g.progress = &r.progress
 	onFault := debug.SetPanicOnFault(true)
 	defer func() {
 		debug.SetPanicOnFault(onFault)
+		g.progress = nil
 		g.endRecords()
 	}()
 	if len(unread.bytes) > 0 {

@@ -221,7 +221,7 @@ func TestProductImportsNothingOfTests(t *testing.T) {
 // Whatever may block can be given up.
 func TestBlockingCallsTakeAContext(t *testing.T) {
 	blocking := []string{
-		"Dial", "CreatePartition", "OpenGate", "List", "Inspect", "Next", "Records", "Elements", "Emit", "EmitTo", "Broadcast",
+		"Dial", "CreatePartition", "OpenGate", "List", "Inspect", "Next", "Records", "Elements", "WaitAny", "WaitAvailable", "Emit", "EmitTo", "Broadcast",
 		"BroadcastEvent", "EmitRecord", "BroadcastRecord", "Reserve", "Finish", "Fail", "Park", "Drain", "Shutdown",
 	}
 	skip := map[string]bool{

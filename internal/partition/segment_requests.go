@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"shuffled/internal/cpucache"
@@ -22,6 +24,34 @@ func (p *ResultPartition) IsAvailable() bool {
 	}
 	p.Reclaim()
 	return p.pool.Available() && !p.someAtQuota()
+}
+
+// WaitAvailable implements shuffle.ResultPartition.
+func (p *ResultPartition) WaitAvailable(ctx context.Context) (err error) {
+	if err := p.beginWrite(); err != nil {
+		return err
+	}
+	defer p.endWrite(&err)
+	defer memseg.RecoverFault(debug.SetPanicOnFault(true), "wait for a segment", &err)
+	if err := p.checkContext(ctx); err != nil {
+		return err
+	}
+	if err := p.checkWrite(lengthPrefix); err != nil {
+		return err
+	}
+	lack := shortage{of: segmentShortage, subpartition: everySubpartition}
+	return p.whenRoom(ctx, &lack, func() error {
+		lack.of, lack.subpartition = segmentShortage, everySubpartition
+		if i := slices.IndexFunc(p.subpartitions, (*ResultSubpartition).isAtQuota); i >= 0 {
+			lack.of, lack.subpartition = quotaShortage, i
+			p.finishBuilders() // an open buffer cannot be released
+			return memseg.ErrQueueFull
+		}
+		if !p.pool.Available() {
+			return memseg.ErrQueueFull
+		}
+		return nil
+	})
 }
 
 // releaseSegment is called once for each queue that held the segment.
