@@ -13,6 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"shuffled/internal/ctxerr"
 	"shuffled/internal/partition"
 	"shuffled/ipc"
 	"shuffled/ipc/controlpb"
@@ -36,6 +39,7 @@ type options struct {
 	operator     bool
 	log          *slog.Logger
 	tidyPause    time.Duration
+	wait         bool
 }
 
 // WithSocket selects the daemon's socket, before $SHUFFLED_SOCKET and the default.
@@ -49,6 +53,10 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 // daemon has no connection left; there, everything else is refused with
 // shuffle.ErrQuotaExceeded.
 func WithOperator() Option { return func(o *options) { o.operator = true } }
+
+// WithWait has Dial wait until its context ends for a daemon that is not there yet, or
+// that is about to end and may be followed by another one.
+func WithWait() Option { return func(o *options) { o.wait = true } }
 
 // WithLogger sets where the client reports what nobody else is told of. By
 // default it is silent.
@@ -86,6 +94,7 @@ type Client struct {
 	common  ipc.Features   // that both sides know
 	tasks   sync.WaitGroup // the receiving, the dispatching and the tidying goroutine
 	ended   chan struct{}  // closed when nothing is received any more
+	done    chan struct{}  // closed when lost is set
 	inbox   inbox
 	maps    mappings
 	cleanup func() error // of an embedded daemon
@@ -114,20 +123,51 @@ type Daemon struct {
 	MaxPartitions, MaxInputsPerGate int
 }
 
-// Dial connects to the daemon of this host. Errors are those of ipc.Dial, and
-// shuffle.ErrVersionMismatch, ErrPermission and ErrQuotaExceeded if the daemon
-// does not take the client. Without a context, or with an option that is nil, it is
+// Dial connects to the daemon of this host. Where no daemon is, the error wraps the
+// system's, fs.ErrNotExist or unix.ECONNREFUSED, unless WithWait is given. It is
+// shuffle.ErrVersionMismatch, ErrPermission or ErrQuotaExceeded if the daemon does not
+// take the client. Without a context, or with an option that is nil, it is
 // shuffle.ErrInvalidArgument.
 func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	o, err := newOptions(opts)
 	if err != nil {
 		return nil, err
 	}
+	if ctx == nil || !o.wait {
+		return dial(ctx, o)
+	}
+	const shortest, longest = time.Millisecond, 100 * time.Millisecond
+	start := time.Now()
+	for pause := shortest; ; pause = min(2*pause, longest) {
+		c, err := dial(ctx, o)
+		if err == nil || !mayComeLater(err) {
+			return c, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waited %v for the daemon: %w: %w", time.Since(start).Round(time.Millisecond), ctxerr.Of(ctx), err)
+		}
+	}
+}
+
+func dial(ctx context.Context, o options) (*Client, error) {
 	conn, err := ipc.Dial(ctx, o.socket)
 	if err != nil {
 		return nil, err
 	}
 	return newClient(ctx, conn, o, nil)
+}
+
+// mayComeLater reports whether Dial has failed for want of a daemon that takes anybody.
+func mayComeLater(err error) bool {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
+		return true
+	case errors.Is(err, shuffle.ErrPermission), errors.Is(err, shuffle.ErrQuotaExceeded), errors.Is(err, shuffle.ErrProtocol):
+		return false
+	}
+	return errors.Is(err, shuffle.ErrDraining) || errors.Is(err, shuffle.ErrDaemonLost) // it has ended meanwhile
 }
 
 // newClient makes a client of a connection to a daemon, which it takes over. cleanup, if
@@ -136,7 +176,7 @@ func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() er
 	c := &Client{
 		conn: conn, outbox: ipc.NewOutbox(conn, outboxLimit), log: o.log, cleanup: cleanup,
 		calls: make(map[uint64]*call), undoing: make(map[shuffle.PartitionID]chan struct{}), partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
-		ended: make(chan struct{}),
+		ended: make(chan struct{}), done: make(chan struct{}),
 	}
 	conn.KeepSpareDescriptors()
 	c.inbox.init()
@@ -190,6 +230,28 @@ func (c *Client) Daemon() Daemon {
 		return Daemon{}
 	}
 	return c.daemon
+}
+
+// Done is closed when the connection has ended: Err says why. Partitions and gates that
+// are attached may go on. For any number of goroutines.
+func (c *Client) Done() <-chan struct{} {
+	if c.check() != nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return c.done
+}
+
+// Err returns why the connection has ended, shuffle.ErrDaemonLost with its reason or
+// after Close shuffle.ErrClosed; nil as long as there is one. For any number of goroutines.
+func (c *Client) Err() error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
 }
 
 // Close ends the connection. Close partitions and gates first: to the daemon,
@@ -268,6 +330,7 @@ func (c *Client) disconnected(cause error) {
 	lost, calls, refused := c.lost, c.calls, c.refused != nil
 	c.calls = nil
 	c.mu.Unlock()
+	close(c.done)
 	for _, call := range calls {
 		call.answer <- reply{err: lost}
 		call.settled()

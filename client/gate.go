@@ -36,17 +36,25 @@ func (c *Client) OpenGate(ctx context.Context, spec shuffle.GateSpec) (shuffle.I
 	spec.Inputs = slices.Clone(spec.Inputs) // the gate's own
 	g, err := c.openGate(ctx, spec)
 	if err != nil {
-		return nil, during(fmt.Sprintf("open gate %q", spec.Name), err)
+		return nil, during(opening(spec), err)
 	}
 	first := 0
 	for inputs := range slices.Chunk(spec.Inputs, inputsPerMessage) {
 		if err := g.addInputs(ctx, first, inputs, spec.Timeout); err != nil {
 			_ = g.gate.Close()
-			return nil, during(fmt.Sprintf("open gate %q", spec.Name), err)
+			return nil, during(opening(spec), err)
 		}
 		first += len(inputs)
 	}
 	return g.gate, nil
+}
+
+// opening says what is done, with the name of the gate if it has one.
+func opening(spec shuffle.GateSpec) string {
+	if spec.Name == "" {
+		return "open gate"
+	}
+	return fmt.Sprintf("open gate %q", spec.Name)
 }
 
 // A remoteGate connects a gate of this process to the daemon. It is the

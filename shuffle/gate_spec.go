@@ -2,6 +2,7 @@ package shuffle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -11,11 +12,12 @@ const DefaultInputTimeout = 10 * time.Second
 
 // An Input is one subpartition that a gate reads.
 type Input struct {
+	// Partition is the id of the partition that is read. Zero is that of its Name, see
+	// NamedPartitionID; one of the two is required.
 	Partition    PartitionID
 	Subpartition int
-	// Name is what errors call the partition, beside its id, while nobody has
-	// created it; at most MaxNameLength bytes of UTF-8. It has no part in
-	// finding it.
+	// Name is what errors call the partition; at most MaxNameLength bytes of UTF-8. Beside
+	// a Partition it has no part in finding it.
 	Name string
 	// Owner is the uid whose partition is read. Nil is this process's own: a
 	// partition that another user has created under the same id is never taken for
@@ -66,6 +68,15 @@ func (s GateSpec) WithDefaults() GateSpec {
 	if s.MaxRecordLength == 0 {
 		s.MaxRecordLength = MaxRecordLength
 	}
+	isByName := func(in Input) bool { return in.Partition.IsZero() && in.Name != "" }
+	if slices.ContainsFunc(s.Inputs, isByName) {
+		s.Inputs = slices.Clone(s.Inputs) // they are the caller's
+		for i, in := range s.Inputs {
+			if isByName(in) {
+				s.Inputs[i].Partition = NamedPartitionID(in.Name)
+			}
+		}
+	}
 	return s
 }
 
@@ -88,7 +99,7 @@ func (s GateSpec) Validate() error {
 	for i, in := range s.Inputs {
 		switch {
 		case in.Partition.IsZero():
-			return invalid("Inputs[%d].Partition is zero", i)
+			return invalid("neither Inputs[%d].Partition nor its Name is set", i)
 		case in.Subpartition < 0 || in.Subpartition >= MaxSubpartitions:
 			return invalid("Inputs[%d].Subpartition is %d, want 0 to %d", i, in.Subpartition, MaxSubpartitions-1)
 		case len(in.Name) > MaxNameLength || !utf8.ValidString(in.Name):

@@ -25,7 +25,7 @@ func TestGateSpecIsChecked(t *testing.T) {
 	}{
 		{func(s *shuffle.GateSpec) { s.Inputs = nil }, "0 Inputs"},
 		{func(s *shuffle.GateSpec) { s.Inputs = make([]shuffle.Input, shuffle.MaxInputs+1) }, "1048577 Inputs"},
-		{func(s *shuffle.GateSpec) { s.Inputs[1].Partition = shuffle.PartitionID{} }, "Inputs[1].Partition is zero"},
+		{func(s *shuffle.GateSpec) { s.Inputs[1].Partition = shuffle.PartitionID{} }, "neither Inputs[1].Partition nor its Name is set"},
 		{func(s *shuffle.GateSpec) { s.Inputs[1].Subpartition = -1 }, "Inputs[1].Subpartition is -1"},
 		{func(s *shuffle.GateSpec) { s.Inputs[1].Subpartition = shuffle.MaxSubpartitions - 1 }, ""},
 		{func(s *shuffle.GateSpec) { s.Inputs[1].Subpartition = shuffle.MaxSubpartitions }, "Inputs[1].Subpartition is 32768, want 0 to 32767"},

@@ -39,7 +39,8 @@ const (
 // A PartitionSpec describes a result partition to create. The zero value of
 // every field but ID and Subpartitions is a usable default.
 type PartitionSpec struct {
-	// ID names the partition among those of the user who creates it; required.
+	// ID tells the partition from others of the user who creates it. Zero is that of
+	// its Name, see NamedPartitionID; one of the two is required.
 	ID PartitionID
 	// Attempt counts the executions that produce this partition, per user. An
 	// attempt can be created only if it is newer than every attempt of the same
@@ -49,7 +50,7 @@ type PartitionSpec struct {
 	// Replace lets the attempt take the place of an older one also if that has
 	// finished and waits for its consumers.
 	Replace bool
-	// Name is shown to operators; at most MaxNameLength bytes of UTF-8.
+	// Name is shown to operators and in errors; at most MaxNameLength bytes of UTF-8.
 	Name string
 	// Type defaults to PipelinedBounded.
 	Type ResultPartitionType
@@ -98,6 +99,9 @@ func (s PartitionSpec) WithDefaults() PartitionSpec {
 	if s.Type == 0 {
 		s.Type = PipelinedBounded
 	}
+	if s.ID.IsZero() && s.Name != "" {
+		s.ID = NamedPartitionID(s.Name)
+	}
 	return s
 }
 
@@ -108,7 +112,7 @@ func (s PartitionSpec) Validate() error {
 	}
 	switch {
 	case s.ID.IsZero():
-		return invalid("ID is zero")
+		return invalid("neither ID nor Name is set")
 	case s.Subpartitions < 1 || s.Subpartitions > MaxSubpartitions:
 		return invalid("Subpartitions is %d, want 1 to %d", s.Subpartitions, MaxSubpartitions)
 	case len(s.Name) > MaxNameLength || !utf8.ValidString(s.Name):

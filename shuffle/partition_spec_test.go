@@ -17,7 +17,7 @@ func TestPartitionSpecIsChecked(t *testing.T) {
 		change func(s *shuffle.PartitionSpec)
 		field  string // in the message, or "" for a valid spec
 	}{
-		{func(s *shuffle.PartitionSpec) { s.ID = shuffle.PartitionID{} }, "ID is zero"},
+		{func(s *shuffle.PartitionSpec) { s.ID = shuffle.PartitionID{} }, "neither ID nor Name is set"},
 		{func(s *shuffle.PartitionSpec) { s.Subpartitions = 0 }, "Subpartitions is 0"},
 		{func(s *shuffle.PartitionSpec) { s.Subpartitions = -1 }, "Subpartitions is -1"},
 		{func(s *shuffle.PartitionSpec) { s.Subpartitions = shuffle.MaxSubpartitions }, ""},
