@@ -224,3 +224,27 @@ func TestWaitAnyLosesNoWakeUp(t *testing.T) {
 	close(turns)
 	require.NoError(t, <-failed)
 }
+
+// What a channel has of a record that is not complete is nothing that a loop goes on with.
+func TestGateIsNotAvailableForTheBeginningOfARecordThatWasRead(t *testing.T) {
+	g, links := newGate(t, linktest.Heap, 1)
+	begun := append([]byte{0, 0, 0, 1, 'a', 0, 0, 0, 100}, make([]byte, segmentSize-9)...)
+	require.NoError(t, links[0].Partition.EmitRecord(context.Background(), begun, 0))
+	sent := make(chan error, 1)
+	go func() {
+		for !g.IsParked() {
+			runtime.Gosched()
+		}
+		sent <- links[0].Partition.BroadcastEvent(context.Background(), priorityEvent)
+	}()
+	for e, err := range reader.Elements(context.Background(), g.InputGate, shuffle.Strings{}) {
+		require.NoError(t, err)
+		if e.Event != nil {
+			require.False(t, g.IsAvailable())
+			break
+		}
+		require.Equal(t, "a", e.Record)
+	}
+	require.NoError(t, <-sent)
+	require.False(t, g.IsAvailable())
+}

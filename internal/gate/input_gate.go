@@ -272,7 +272,7 @@ func (g *InputGate) interrupted(panicked any, b *memseg.Buffer, mode readingMode
 }
 
 func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (shuffle.BufferOrEvent, error) {
-	if mode.isLook() && (g.gone() != nil || g.hasUnread()) {
+	if mode.isLook() && g.hasUnread() {
 		return available, nil
 	}
 	if !mode.isLoop() && !mode.isLook() && g.gone() == nil {

@@ -89,6 +89,7 @@ func (r *Loop[T]) readNext() (goOn bool, err error) {
 	}
 	if element.IsEvent() {
 		event, err := element.Event()
+		r.progress = progress{} // what a channel has of a record is not to be delivered yet
 		return err == nil && r.yieldEvent(element.Channel, event), err
 	}
 	r.chunk = unreadRecords{channel: element.Channel, bytes: r.buffer.Bytes(), shared: r.buffer}

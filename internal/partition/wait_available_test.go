@@ -3,10 +3,12 @@ package partition_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"shuffled/internal/partition"
 	"shuffled/internal/test/linktest"
 	"shuffled/shuffle"
 )
@@ -69,4 +71,41 @@ func TestWaitForABufferIsRefusedWhileARecordIsReserved(t *testing.T) {
 	require.ErrorIs(t, link.Partition.WaitAvailable(context.Background()), shuffle.ErrInvalidArgument)
 	require.NoError(t, link.Partition.Commit())
 	require.NoError(t, link.Partition.WaitAvailable(context.Background()))
+}
+
+// The consumer releases when the writer goes to sleep or is about to: a wake-up that is
+// lost holds the test up for a minute.
+func TestWaitForABufferLosesNoWakeUp(t *testing.T) {
+	partition.SleepLong(t)
+	const rounds = 3000
+	ctx, cancel := context.WithTimeout(context.Background(), wait/2)
+	defer cancel()
+	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 2, SegmentSize: 64})
+	view := link.View(0)
+	written := make(chan error, 1)
+	go func() {
+		for range rounds {
+			if err := link.Partition.WaitAvailable(ctx); err != nil {
+				written <- err
+				return
+			}
+			if err := link.Partition.EmitRecord(ctx, make([]byte, 64), 0); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- link.Partition.Finish(ctx)
+	}()
+	random := newRandom(t)
+	read := 0
+	for !view.Ended() && ctx.Err() == nil {
+		for range random.IntN(5) {
+			runtime.Gosched()
+		}
+		if poll(t, view).size == 64 {
+			read++
+		}
+	}
+	require.NoError(t, <-written)
+	require.Equal(t, rounds, read)
 }
