@@ -109,7 +109,7 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		"shuffle":                  {"memseg"},
 		"writer":                   {"memseg", "shuffle", "internal/partition"},
 		"reader":                   {"shuffle", "internal/gate"},
-		"protocodec":               {"shuffle"},
+		"shuffle/protocodec":       {"shuffle"},
 		"internal/partition":       {"memseg", "pool", "shuffle", "internal/probe", "internal/cpucache", "internal/standstill", "internal/foreigntext"},
 		"internal/gate":            {"memseg", "shuffle", "internal/partition", "internal/cpucache", "internal/standstill"},
 		"ipc":                      {"shuffle", "memseg", "pool", "ipc/controlpb", "internal/foreigntext"},
@@ -169,7 +169,7 @@ func TestWorkersImportNothingOfTheDaemon(t *testing.T) {
 // Users have a producer's packages and a consumer's. What they see of them is no
 // host's.
 func TestUsersNeedNothingOfTheHost(t *testing.T) {
-	forUsers := []string{"client", "shuffle", "writer", "reader", "protocodec"}
+	forUsers := []string{"client", "shuffle", "writer", "reader", "shuffle/protocodec"}
 	ofHosts := []string{"partition", "gate", "pool", "registry", "ipc", "controlpb"}
 	for _, f := range sources(t) {
 		isExample := filepath.Base(f.path) == "example_test.go"
@@ -275,7 +275,7 @@ func receiver(fn *ast.FuncDecl) string {
 }
 
 func TestEveryPackageHasADocumentAndAnExample(t *testing.T) {
-	packages := []string{"memseg", "pool", "shuffle", "writer", "reader", "protocodec", "ipc", "client", "bench"}
+	packages := []string{"memseg", "pool", "shuffle", "writer", "reader", "shuffle/protocodec", "ipc", "client", "bench"}
 	documented, shown := map[string]bool{}, map[string]bool{}
 	for _, f := range sources(t) {
 		if filepath.Base(f.path) == "doc.go" && f.ast.Doc != nil {

@@ -32,6 +32,7 @@ var wings = []wing{
 	{"users", []string{"client", "shuffle", "writer", "reader"}},
 	{"data path", []string{"memseg", "pool", "internal/partition", "internal/gate"}},
 	{"daemon", []string{"ipc", "internal/daemon"}},
+	{"examples", []string{"examples"}},
 	{"bench", []string{"bench", "internal/bpf"}},
 	{"programs", []string{"cmd"}},
 	{"for tests and checks", []string{"internal/test", "internal/houserules", "internal/imports"}},

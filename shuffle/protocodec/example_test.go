@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"shuffled/client"
-	"shuffled/protocodec"
 	"shuffled/reader"
 	"shuffled/shuffle"
+	"shuffled/shuffle/protocodec"
 	"shuffled/writer"
 )
 

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"shuffled/protocodec"
 	"shuffled/shuffle"
+	"shuffled/shuffle/protocodec"
 )
 
 type codec = protocodec.Messages[*wrapperspb.StringValue]
