@@ -33,8 +33,8 @@ const (
 	headerSize = 256
 )
 
-// Offsets in the header of every region, written once by the daemon before the
-// region is handed out; ready is written last.
+// Offsets in the header of every region.
+// writer: daemon, once. readers: all. published by: hdrReady, before the region is handed out.
 const (
 	hdrMagic         = 0
 	hdrVersion       = 8
@@ -53,54 +53,127 @@ const (
 	hdrReady         = 248
 )
 
-// Offsets in a partition region, outside its queues.
-// writer: producer. readers: consumers, daemon.
+// Words of a partition region, in front of its queues. Each is stored as a whole, and
+// publishes nothing but itself.
 const (
 	// partParked is not 0 while the producer sleeps on its doorbell.
+	// writer: producer. readers: consumers. published by: Doorbell.Park.
 	partParked = 512
-	// The counters of the partition; each is stored when a buffer finishes.
-	partRecords          = 640
-	partBackPressuredNs  = 648
-	partIdleNs           = 656
-	partWakeUps          = 664
-	partPoolSize         = 672
-	partEventSlots       = 1024
-	partQueuesStart      = partEventSlots + eventSlots*eventSlotSize
-	queueControlSize     = 3 * lineSize
-	descriptorSize       = 16
-	priorityCapacity     = 8
-	eventSlotSize        = 256
-	eventsPerQueue       = 16 // one of them is kept for end-of-partition
-	eventSlots           = eventsPerQueue + priorityCapacity
-	markerStride         = 64
-	minQueueCapacity     = 16
-	maxQueueCapacity     = 1 << 15
-	segmentAlignment     = pageSize
+	// The counters of the partition.
+	// writer: producer. readers: daemon. published by: ResultPartition.SetCounters.
+	partRecords = 640
+	// writer: producer. readers: daemon. published by: Stopwatch.
+	partBackPressuredNs = 648
+	// writer: producer. readers: daemon. published by: ResultPartition.SetCounters.
+	partIdleNs = 656
+	// writer: producer. readers: daemon. published by: each wake-up.
+	partWakeUps = 664
+	// partPoolSize is how many segments the partition may use.
+	// writer: producer. readers: consumers. published by: ResultPartition.PoolResized.
+	partPoolSize = 672
+
+	partEventSlots  = 1024
+	partQueuesStart = partEventSlots + eventSlots*eventSlotSize
+)
+
+// An event slot holds one serialised event, for as long as an element names it.
+// writer: producer. readers: consumers. published by: queuePublished, queuePriority.
+const (
+	eventSlotSize  = 256
+	eventsPerQueue = 16 // one of them is kept for end-of-partition
+	eventSlots     = eventsPerQueue + priorityCapacity
+)
+
+// Words of a queue, from where it starts, and its two rings.
+const (
+	// queuePublished publishes the descriptors before it, with their event slots.
+	// writer: producer. readers: consumer, daemon. published by: QueueWriter.PublishBuffer, PublishEvent.
+	queuePublished = 0
+	// writer: producer. readers: consumer, daemon. published by: QueueWriter.Advance.
+	queuePosition = 8
+	// writer: producer. readers: consumer. published by: QueueWriter.Flush.
+	queueFlushed = 16
+	// writer: producer. readers: consumer, daemon. published by: QueueWriter.PublishBuffer.
+	queueBuffers = 24
+	// writer: producer. readers: consumer. published by: QueueWriter.ArmReleased.
+	queueWantReleased = lineSize
+	// writer: producer. readers: consumer. published by: QueueWriter.LimitHeld.
+	queueHeldLimit = queueWantReleased + 8
+	// queuePriority publishes priority descriptors; a consumer looks at it before each
+	// element.
+	// writer: producer. readers: consumer. published by: QueueWriter.PublishPriorityEvent, Withdraw.
+	queuePriority = 2 * lineSize
+
+	queueControlSize = 3 * lineSize
+	queueRing        = queueControlSize
+	priorityCapacity = 8
+	minQueueCapacity = 16
+	maxQueueCapacity = 1 << 15
+	// ringBytesPerRegion is what the rings of many queues share.
+	ringBytesPerRegion = 256 << 10
+)
+
+// Fields of a descriptor, an element of a ring.
+// writer: producer. readers: consumer. published by: queuePublished, queuePriority.
+const (
+	descStamp   = 0 // ordinal + 1, its lower half
+	descSegment = 4
+	descLength  = 8 // of an event; of data, the bytes of a record begun earlier
+	descType    = 12
+
+	descriptorSize = 16
+)
+
+// Position markers, and the segments behind them.
+// writer: producer. readers: consumers, daemon. published by: BufferBuilder.Commit, Finish, PublishWritten.
+const (
+	markerStride     = 64
+	segmentAlignment = pageSize
+
 	maxLayoutSegments    = 1 << 22
 	maxLayoutSegmentSize = 1 << 26
 	minLayoutSegmentSize = 8
-	maxLayoutChannels    = 1 << 20
-	ringBytesPerRegion   = 256 << 10
-	gateChannelsStart    = 1024
-	gateChannelStride    = 256
-	gateParked           = 512
-	gateWakeUps          = 640
-	gateIdleNs           = 648
-	doorbellFutex        = 0
-	doorbellBits         = lineSize
-	doorbellBitsPerWord  = 64
-	chanReleased         = 0
-	chanPriorityReleased = 8
-	chanWant             = lineSize
-	queuePublished       = 0
-	queuePosition        = 8
-	queueFlushed         = 16
-	queueBuffers         = 24
-	queueWantReleased    = lineSize
-	queueHeldLimit       = queueWantReleased + 8
-	queuePriority        = 2 * lineSize // a consumer looks at it before each element
-	queueRing            = queueControlSize
 )
+
+// Words of a gate region, in front of its channels.
+const (
+	// gateParked is not 0 while the consumer sleeps on its doorbell.
+	// writer: consumer. readers: producers. published by: Doorbell.Park.
+	gateParked = 512
+	// writer: consumer. readers: daemon. published by: each wake-up.
+	gateWakeUps = 640
+	// writer: consumer. readers: daemon. published by: Stopwatch.
+	gateIdleNs = 648
+
+	gateChannelsStart = 1024
+	gateChannelStride = 256
+	maxLayoutChannels = 1 << 20
+)
+
+// Words of a channel, from where it starts. Before the channel is attached the daemon
+// stores their first values.
+const (
+	// chanReleased gives up the elements before it.
+	// writer: consumer. readers: producer, daemon. published by: SubpartitionView.
+	chanReleased = 0
+	// writer: consumer. readers: producer. published by: SubpartitionView.
+	chanPriorityReleased = 8
+	// writer: consumer. readers: producer. published by: SubpartitionView, before it sleeps.
+	chanWant = lineSize
+)
+
+// Words of a doorbell: hints, of which any may be spoilt.
+const (
+	// writer: all. readers: all. published by: Doorbell.Ring.
+	doorbellFutex = 0
+	// writer: all. readers: all. published by: Doorbell.Ring.
+	doorbellBits = lineSize
+
+	doorbellBitsPerWord = 64
+)
+
+// LengthPrefix is how many bytes in front of each record hold its length, big-endian.
+const LengthPrefix = 4
 
 // withdrawn is added to the priority word of a queue whose consumer was given up. It
 // is further from what a reader has read than any number of events.

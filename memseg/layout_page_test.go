@@ -2,7 +2,11 @@ package memseg
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,6 +75,44 @@ func TestLayoutPageHasTheOffsetsOfTheCode(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, found)
+}
+
+// wordsOfTheCode are the constants of pageFields that are words, by their place there.
+var wordsOfTheCode = map[string][]string{
+	"partition": {"partParked", "partRecords", "partBackPressuredNs", "partIdleNs", "partWakeUps", "partPoolSize"},
+	"queue": {
+		"queuePublished", "queuePosition", "queueFlushed", "queueBuffers", "queueWantReleased", "queueHeldLimit", "queuePriority",
+	},
+	"gate":     {"gateParked", "gateWakeUps", "gateIdleNs"},
+	"channel":  {"chanReleased", "chanPriorityReleased", "chanWant"},
+	"doorbell": {"doorbellFutex", "doorbellBits"},
+}
+
+// Each word says who writes it, who reads it and which store publishes it, and the page
+// names the same writer.
+func TestLayoutPageHasTheWritersOfTheCode(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "layout.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	said := regexp.MustCompile(`writer: (\w+)\. readers: [\w, ]+\. published by: [^\n]+\.`)
+	writers := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && spec.Doc != nil {
+			if match := said.FindStringSubmatch(spec.Doc.Text()); match != nil {
+				writers[spec.Names[0].Name] = match[1]
+			}
+		}
+		return true
+	})
+	page := layoutPage(t)
+	for table, words := range wordsOfTheCode {
+		require.Len(t, words, len(pageFields[table]), table)
+		for i, word := range words {
+			require.NotEmpty(t, writers[word], "%s does not say its writer, its readers and what publishes it", word)
+			f := pageFields[table][i]
+			row := fmt.Sprintf("| %d | %d | %s | %s |", f.offset, f.width, f.name, writers[word])
+			require.True(t, strings.Contains(page, row), "the page has no row %q for %s", row, word)
+		}
+	}
 }
 
 func TestLayoutPageKnowsNoFeature(t *testing.T) { require.Zero(t, uint64(knownFeatures)) }

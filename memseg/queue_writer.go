@@ -21,15 +21,6 @@ type Descriptor struct {
 	PartialRecordLength int
 }
 
-// Offsets in a descriptor.
-// writer: producer. readers: consumer, daemon. published by: queuePublished.
-const (
-	descStamp   = 0 // ordinal + 1, its lower half
-	descSegment = 4
-	descLength  = 8 // of an event; of data, the bytes of a record begun earlier
-	descType    = 12
-)
-
 // A QueueWriter is the producer's end of one subpartition's queue: a ring of
 // descriptors, a small ring for priority events that the consumer looks at
 // first, and the words that say how far the stream goes. The bytes of events are in

@@ -57,9 +57,9 @@ func (w *RecordWriter[T]) emitAppended(ctx context.Context, rec T, size, subpart
 		return err
 	}
 	open, here := w.builders[subpartition], memseg.PlaceOf(&size)
-	dst := open.Enter(here, lengthPrefix+len(body))
+	dst := open.Enter(here, memseg.LengthPrefix+len(body))
 	if dst == nil {
-		if open, dst, err = w.startRecord(ctx, here, lengthPrefix+len(body), subpartition); err != nil {
+		if open, dst, err = w.startRecord(ctx, here, memseg.LengthPrefix+len(body), subpartition); err != nil {
 			return w.told(err)
 		}
 	}

@@ -15,9 +15,6 @@ import (
 	"shuffled/shuffle"
 )
 
-// lengthPrefix is the number of bytes of a record's length, big-endian.
-const lengthPrefix = 4
-
 // DefaultBufferTimeout is how long a record waits at most before its consumer is
 // woken for it.
 const DefaultBufferTimeout = 100 * time.Millisecond
@@ -60,7 +57,7 @@ type RecordWriter[T any] struct {
 
 	full    memseg.BufferBuilder // without room
 	long    sync.Mutex           // held for a record on the long way: never waited for
-	prefix  [lengthPrefix]byte
+	prefix  [memseg.LengthPrefix]byte
 	scratch []byte // a record on the long way
 
 	published memseg.Word // records as of the last commit, for other goroutines
@@ -194,14 +191,14 @@ func (w *RecordWriter[T]) emit(ctx context.Context, rec T, subpartition int, cho
 		return w.emitCoded(ctx, rec, subpartition)
 	}
 	body, open := asBytes(&rec), w.builders[subpartition]
-	dst := open.Enter(memseg.PlaceOf(&rec), lengthPrefix+len(body))
+	dst := open.Enter(memseg.PlaceOf(&rec), memseg.LengthPrefix+len(body))
 	if dst == nil {
 		return w.emitToNext(ctx, rec, memseg.PlaceOf(&rec), subpartition)
 	}
 	binary.BigEndian.PutUint32(dst, uint32(len(body)))
-	copy(dst[lengthPrefix:], body)
+	copy(dst[memseg.LengthPrefix:], body)
 	w.records++
-	if open.Advance(lengthPrefix+len(body)) || w.always {
+	if open.Advance(memseg.LengthPrefix+len(body)) || w.always {
 		return w.told(w.commit(subpartition))
 	}
 	return nil
@@ -211,9 +208,9 @@ func (w *RecordWriter[T]) emit(ctx context.Context, rec T, subpartition int, cho
 // itself: it is too much to be inlined, and a call takes part of what emit saves.
 func (w *RecordWriter[T]) put(open *memseg.BufferBuilder, dst, body []byte, subpartition int) error {
 	binary.BigEndian.PutUint32(dst, uint32(len(body)))
-	copy(dst[lengthPrefix:], body)
+	copy(dst[memseg.LengthPrefix:], body)
 	w.records++
-	if open.Advance(lengthPrefix+len(body)) || w.always {
+	if open.Advance(memseg.LengthPrefix+len(body)) || w.always {
 		return w.told(w.commit(subpartition))
 	}
 	return nil
@@ -231,7 +228,7 @@ func (w *RecordWriter[T]) emitSelected(ctx context.Context, rec T) error {
 // place of the stack.
 func (w *RecordWriter[T]) emitToNext(ctx context.Context, rec T, here memseg.Place, subpartition int) error {
 	body := asBytes(&rec)
-	open, dst, err := w.startRecord(ctx, here, lengthPrefix+len(body), subpartition)
+	open, dst, err := w.startRecord(ctx, here, memseg.LengthPrefix+len(body), subpartition)
 	switch {
 	case err != nil:
 		return w.told(err)
@@ -254,13 +251,13 @@ func (w *RecordWriter[T]) emitCoded(ctx context.Context, rec T, subpartition int
 		return w.emitAppended(ctx, rec, size, subpartition)
 	}
 	here := memseg.PlaceOf(&rec) // the codec may have moved the stack
-	dst := open.Enter(here, lengthPrefix+size)
+	dst := open.Enter(here, memseg.LengthPrefix+size)
 	if dst == nil {
 		if err := w.checkSize(size); err != nil {
 			return err
 		}
 		var err error
-		if open, dst, err = w.startRecord(ctx, here, lengthPrefix+size, subpartition); err != nil {
+		if open, dst, err = w.startRecord(ctx, here, memseg.LengthPrefix+size, subpartition); err != nil {
 			return w.told(err)
 		}
 		if dst == nil {
@@ -269,9 +266,9 @@ func (w *RecordWriter[T]) emitCoded(ctx context.Context, rec T, subpartition int
 	}
 	binary.BigEndian.PutUint32(dst, uint32(size))
 	w.inCodec = true
-	out := w.codec.Append(dst[lengthPrefix:lengthPrefix:len(dst)], rec)
+	out := w.codec.Append(dst[memseg.LengthPrefix:memseg.LengthPrefix:len(dst)], rec)
 	w.inCodec = false
-	if len(out) != size || (size > 0 && &out[0] != &dst[lengthPrefix]) {
+	if len(out) != size || (size > 0 && &out[0] != &dst[memseg.LengthPrefix]) {
 		open.Leave()
 		return w.codecError(size, len(out))
 	}

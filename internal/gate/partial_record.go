@@ -4,11 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"shuffled/memseg"
 	"shuffled/shuffle"
 )
-
-// lengthPrefix is the number of bytes of a record's length, big-endian.
-const lengthPrefix = 4
 
 const (
 	// keptForRecords is how much memory a channel keeps to gather records in. What
@@ -36,10 +34,10 @@ func (p *partialRecord) isEmpty() bool { return p.size == 0 }
 // longer than limit, and one that no writer can have written, is an error.
 func (p *partialRecord) add(chunk []byte, limit uint32) (rest []byte, complete bool, err error) {
 	if p.need == 0 {
-		n := min(lengthPrefix-p.size, len(chunk))
+		n := min(memseg.LengthPrefix-p.size, len(chunk))
 		p.append(chunk[:n])
 		chunk = chunk[n:]
-		if p.size < lengthPrefix {
+		if p.size < memseg.LengthPrefix {
 			return chunk, false, nil
 		}
 		switch length := binary.BigEndian.Uint32(p.bytes); {
@@ -48,7 +46,7 @@ func (p *partialRecord) add(chunk []byte, limit uint32) (rest []byte, complete b
 		case length > limit:
 			return chunk, false, fmt.Errorf("record length is %d, want at most %d, MaxRecordLength of the gate: %w", length, limit, shuffle.ErrRecordTooLarge)
 		default:
-			p.need = lengthPrefix + int(length)
+			p.need = memseg.LengthPrefix + int(length)
 		}
 	}
 	n := min(p.need-p.size, len(chunk))
@@ -83,7 +81,7 @@ func (p *partialRecord) record() []byte {
 		}
 		p.bytes, p.blocks = whole, nil
 	}
-	return p.bytes[lengthPrefix:]
+	return p.bytes[memseg.LengthPrefix:]
 }
 
 // reset forgets the record and keeps the memory, unless it is large.

@@ -262,22 +262,22 @@ func (r *Loop[T]) deliverOne(body []byte) (goOn bool, err error) {
 
 // deliverWhole yields the records that lie in chunk as a whole, in place.
 func (r *Loop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err error) {
-	if len(chunk) >= lengthPrefix && binary.BigEndian.Uint32(chunk) < fetchAhead {
+	if len(chunk) >= memseg.LengthPrefix && binary.BigEndian.Uint32(chunk) < fetchAhead {
 		r.fetched += fetch(chunk)
 	}
 	if r.yieldBytes != nil && len(chunk) <= int(r.limit) {
 		return deliverBytes(chunk, &r.at, r.presence, r.yieldBytes)
 	}
-	for len(chunk) >= lengthPrefix {
+	for len(chunk) >= memseg.LengthPrefix {
 		length := binary.BigEndian.Uint32(chunk)
-		end := lengthPrefix + int(length)
+		end := memseg.LengthPrefix + int(length)
 		if end > len(chunk) || length > r.limit {
 			break
 		}
 		if length == 0 && !r.presence.Holds() {
 			return chunk, false, errTakenAway
 		}
-		body := chunk[lengthPrefix:end:end]
+		body := chunk[memseg.LengthPrefix:end:end]
 		chunk = chunk[end:]
 		r.at = place{len(chunk), theCodec}
 		rec, err := r.codec.Decode(body)
@@ -298,15 +298,15 @@ func (r *Loop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err error)
 // deliverBytes is deliverWhole without a codec, of a chunk that no record can be
 // longer than.
 func deliverBytes(chunk []byte, at *place, presence memseg.Presence, yield func([]byte, error) bool) (rest []byte, goOn bool, err error) {
-	for len(chunk) >= lengthPrefix {
-		end := lengthPrefix + int(binary.BigEndian.Uint32(chunk))
+	for len(chunk) >= memseg.LengthPrefix {
+		end := memseg.LengthPrefix + int(binary.BigEndian.Uint32(chunk))
 		if end > len(chunk) {
 			break
 		}
-		if end == lengthPrefix && !presence.Holds() {
+		if end == memseg.LengthPrefix && !presence.Holds() {
 			return chunk, false, errTakenAway
 		}
-		rec := chunk[lengthPrefix:end:end]
+		rec := chunk[memseg.LengthPrefix:end:end]
 		chunk = chunk[end:]
 		*at = place{len(chunk), theBody}
 		if !yield(rec, nil) {

@@ -9,8 +9,6 @@ import (
 	"shuffled/shuffle"
 )
 
-const lengthPrefix = 4
-
 // A reservation is a record that its user is filling in place: it has entered the
 // builder, at a place of its stack, and nobody is let in until it leaves.
 type reservation struct {
@@ -29,26 +27,26 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 		return nil, fmt.Errorf("partition %s: reserve %d bytes in subpartition %d of %d: %w",
 			p.label(), n, subpartition, len(p.subpartitions), shuffle.ErrInvalidArgument)
 	}
-	if n > p.layout.SegmentSize-lengthPrefix {
+	if n > p.layout.SegmentSize-memseg.LengthPrefix {
 		return nil, fmt.Errorf("partition %s: reserve %d bytes, want at most %d: %w",
-			p.label(), n, p.layout.SegmentSize-lengthPrefix, shuffle.ErrRecordTooLarge)
+			p.label(), n, p.layout.SegmentSize-memseg.LengthPrefix, shuffle.ErrRecordTooLarge)
 	}
-	if err := p.checkWrite(lengthPrefix + n); err != nil {
+	if err := p.checkWrite(memseg.LengthPrefix + n); err != nil {
 		return nil, err
 	}
 	s, at := p.subpartitions[subpartition], memseg.PlaceOf(&n)
 	open := s.builder
-	dst := open.Enter(at, lengthPrefix+n)
+	dst := open.Enter(at, memseg.LengthPrefix+n)
 	if dst == nil {
 		var err error
-		if open, dst, err = p.startWhole(ctx, s, at, lengthPrefix+n); err != nil {
+		if open, dst, err = p.startWhole(ctx, s, at, memseg.LengthPrefix+n); err != nil {
 			return nil, err
 		}
 	}
 	binary.BigEndian.PutUint32(dst, uint32(n))
-	p.reserved = reservation{sub: s, builder: open, at: at, n: lengthPrefix + n}
+	p.reserved = reservation{sub: s, builder: open, at: at, n: memseg.LengthPrefix + n}
 	open.Pause() // whoever writes next on the fast path is sent the long way, and refused
-	return dst[lengthPrefix:], nil
+	return dst[memseg.LengthPrefix:], nil
 }
 
 // checkNotReserved returns ErrInvalidArgument while a record is reserved: what is

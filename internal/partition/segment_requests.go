@@ -36,7 +36,7 @@ func (p *ResultPartition) WaitAvailable(ctx context.Context) (err error) {
 	if err := p.checkContext(ctx); err != nil {
 		return err
 	}
-	if err := p.checkWrite(lengthPrefix); err != nil {
+	if err := p.checkWrite(memseg.LengthPrefix); err != nil {
 		return err
 	}
 	lack := shortage{of: segmentShortage, subpartition: everySubpartition}
