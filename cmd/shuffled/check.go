@@ -20,6 +20,8 @@ as the daemon is to run. It opens no socket and leaves nothing behind. Serve doe
 same before it opens its socket.
 
 Exit code: 0 serve can work here, 1 something is refused, 2 bad settings.`,
+		Example: `  shuffled check --memory 8GiB
+  SHUFFLED_MEMORY=8GiB shuffled check`,
 	}
 	return p.command(c, o.settings(), func([]string) error {
 		if err := o.check(); err != nil {

@@ -8,11 +8,13 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manCommand writes the manual pages of a program.
+// manCommand writes the manual pages of a program. It is for who packages the
+// program, so help does not list it.
 func manCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use:   "man FOLDER",
-		Short: "Write manual pages to a folder",
+		Use:    "man FOLDER",
+		Short:  "Write manual pages to a folder",
+		Hidden: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return Usagef("want one argument, the folder to write to")

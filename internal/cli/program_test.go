@@ -33,7 +33,7 @@ func TestMistakesSayWhatWasProbablyMeant(t *testing.T) {
 	}{
 		{[]string{"sevre"}, `unknown command "sevre": did you mean serve?`},
 		{[]string{"help", "sevre"}, `unknown command "sevre": did you mean serve?`},
-		{[]string{"frobnicate"}, `unknown command "frobnicate": want one of completion, help, man, serve`},
+		{[]string{"frobnicate"}, `unknown command "frobnicate": want one of completion, help, serve`},
 		{[]string{"serve", "--memroy", "1"}, `unknown flag "--memroy": did you mean --memory?`},
 		{[]string{"serve", "-memory", "1"}, "flag -memory has two dashes: use --memory"},
 		{[]string{"serve", "-memory=1"}, "flag -memory has two dashes: use --memory"},
