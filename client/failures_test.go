@@ -165,6 +165,7 @@ func TestSubpartitionHasOneConsumerForGood(t *testing.T) {
 	second := openOne(t, consumer, s.ID, 0)
 	_, err := nextError(t, second)
 	require.ErrorIs(t, err, shuffle.ErrAlreadyConsumed)
+	require.ErrorContains(t, err, "subpartition 0 has a consumer")
 
 	require.NoError(t, first.Close())
 	require.Eventually(t, func() bool {
@@ -172,6 +173,7 @@ func TestSubpartitionHasOneConsumerForGood(t *testing.T) {
 	}, patience, time.Millisecond)
 	_, err = nextError(t, openOne(t, consumer, s.ID, 0))
 	require.ErrorIs(t, err, shuffle.ErrAlreadyConsumed, "also after the first has gone")
+	require.ErrorContains(t, err, "subpartition 0 had a consumer, which left before the end")
 }
 
 func TestLostConsumerIsToldToItsProducer(t *testing.T) {

@@ -107,6 +107,7 @@ func TestLimitsAreNamedAndTheirSlotsComeBack(t *testing.T) {
 		_, err = c.OpenGate(ctx, gateOf(s1.ID, 0))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
 		require.ErrorContains(t, err, "limit --max-gates of the daemon")
+		require.NotContains(t, err.Error(), `gate ""`, "it has no name")
 		_, err = c.OpenGate(ctx, gateOf(s1.ID, 0, 1, 2, 3))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
 		require.ErrorContains(t, err, "--max-inputs-per-gate")

@@ -42,7 +42,7 @@ func (s *session) newHostedGate(channels int, name string) (*hostedGate, error) 
 	g := &hostedGate{session: s, id: s.server.nextID.Add(1), name: name, created: s.server.config.Now(), channels: make([]*hostedChannel, channels)}
 	if err := g.create(channels); err != nil {
 		g.free()
-		return nil, fmt.Errorf("open gate %q: %w", name, describeShortage(err))
+		return nil, describeShortage(err)
 	}
 	return g, nil
 }

@@ -32,7 +32,7 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 		fds, err := s.server.share(s.outbox.Ended(), func() (ipc.FDs, error) { return shareReadWrite(g.memfd, g.doorbell) })
 		if err != nil {
 			g.free()
-			return nil, nil, fmt.Errorf("open gate %q: %w", g.name, describeShortage(err))
+			return nil, nil, describeShortage(err)
 		}
 		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_GateOpened{GateOpened: &controlpb.GateOpened{
 			GateId: g.id, RegionSize: uint64(g.memfd.Size()), DoorbellSize: uint64(g.doorbell.Size()),

@@ -91,6 +91,13 @@ const (
 
 var subpartitionStates = [...]string{"idle", "attached", "consumed", "abandoned"}
 
+// whyTaken says why a consumer that comes now cannot have a subpartition in the state.
+var whyTaken = [...]string{
+	subpartitionAttached:  "has a consumer",
+	subpartitionConsumed:  "was read to its end by its consumer",
+	subpartitionAbandoned: "had a consumer, which left before the end",
+}
+
 // key is what the partition is found by.
 func (p *HostedPartition) key() PartitionKey {
 	return PartitionKey{ID: p.spec.ID, Owner: p.producer.UID}

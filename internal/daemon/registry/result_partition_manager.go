@@ -260,7 +260,7 @@ func (m *ResultPartitionManager) attach(r *SubpartitionRequest, p *HostedPartiti
 	if s.state != subpartitionIdle {
 		m.fail(r, &shuffle.AttemptError{
 			Partition: p.spec.ID, Attempt: p.spec.Attempt, Next: nextAttempt(p.spec.Attempt),
-			Err: fmt.Errorf("partition %s, attempt %d: subpartition %d is %s: %w", p.spec.Label(), p.spec.Attempt, sub, subpartitionStates[s.state], shuffle.ErrAlreadyConsumed),
+			Err: fmt.Errorf("partition %s, attempt %d: subpartition %d %s: %w", p.spec.Label(), p.spec.Attempt, sub, whyTaken[s.state], shuffle.ErrAlreadyConsumed),
 		})
 		return
 	}
