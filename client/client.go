@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,15 +139,21 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	}
 	const shortest, longest = time.Millisecond, 100 * time.Millisecond
 	start := time.Now()
+	var reason error
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		c, err := dial(ctx, o)
-		if err == nil || !mayComeLater(err) {
+		var network net.Error
+		cutShort := err != nil && (ctx.Err() != nil || errors.As(err, &network) && network.Timeout())
+		if err == nil || !cutShort && !mayComeLater(err) {
 			return c, err
+		}
+		if reason == nil || !cutShort { // an attempt that ctx has ended tells nothing of the daemon
+			reason = err
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("waited %v for the daemon: %w: %w", time.Since(start).Round(time.Millisecond), ctxerr.Of(ctx), err)
+			return nil, fmt.Errorf("waited %v for the daemon: %w: %w", time.Since(start).Round(time.Millisecond), ctxerr.Of(ctx), reason)
 		}
 	}
 }
