@@ -5,7 +5,7 @@ BIN := bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: all build demo test race lint bench bench-report fuzz imports generate clean
+.PHONY: all build demo test invariants race lint bench bench-report fuzz imports generate clean
 
 all: build
 
@@ -17,6 +17,9 @@ demo: build ## words of the Go source tree, counted across processes and verifie
 
 test: ## all tests
 	$(GO) test -timeout 10m ./...
+
+invariants: ## the data path with released memory poisoned and second releases told
+	$(GO) test -tags invariants -timeout 10m ./memseg ./pool ./shuffle ./internal/partition ./internal/gate ./reader ./writer ./client
 
 race: ## the heap-backed and in-process variants under the race detector
 	$(GO) test -race -timeout 12m ./...

@@ -3,6 +3,8 @@ package memseg
 import (
 	"fmt"
 	"sync/atomic"
+
+	"shuffled/internal/invariants"
 )
 
 // A Recycler gets an element back when its last reference was released. It is
@@ -17,6 +19,7 @@ type Recycler interface {
 // that was built from it and is not released.
 type references struct {
 	count    atomic.Int32
+	releases invariants.Releases // the last one, as number 0
 	recycler Recycler
 	token    uint64
 }
@@ -24,8 +27,23 @@ type references struct {
 func (r *references) release() {
 	// Read before the count drops: at zero the object may be used again.
 	recycler, token := r.recycler, r.token
-	if r.count.Add(-1) == 0 && recycler != nil {
+	count := r.count.Add(-1)
+	if invariants.Enabled {
+		r.checkReleased(count)
+	}
+	if count == 0 && recycler != nil {
 		recycler.Recycle(token)
+	}
+}
+
+// checkReleased panics if more references were released than taken: Buffer and
+// BufferConsumer let nobody do that.
+func (r *references) checkReleased(count int32) {
+	if count < 0 {
+		panic(fmt.Sprintf("memseg: element %d was released more often than retained%s", r.token, r.releases.First(0)))
+	}
+	if count == 0 {
+		r.releases.Remember(0)
 	}
 }
 

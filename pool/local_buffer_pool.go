@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"sync"
+
+	"shuffled/internal/invariants"
 )
 
 // NoChannel as a channel charges a segment to no channel. It is for segments that
@@ -106,6 +108,7 @@ type LocalBufferPool struct {
 	drawing    bool  // segments are wanted: the pool keeps some in stock
 	destroyed  bool
 	use        poolUse
+	recycled   invariants.Releases // of segments
 
 	available   signal
 	freeSegment signal
@@ -177,7 +180,7 @@ func (p *LocalBufferPool) Recycle(segment, channel int) {
 	p.mu.Lock()
 	if segment < 0 || segment >= len(p.segments) || p.segments[segment] != segmentHandedOut {
 		p.mu.Unlock()
-		panic(fmt.Sprintf("pool: recycled segment %d is not handed out", segment))
+		panic(fmt.Sprintf("pool: recycled segment %d is not handed out%s", segment, p.recycled.First(segment)))
 	}
 	if channel < NoChannel || channel >= p.config.Subpartitions ||
 		(p.perChannel != nil && channel != NoChannel && p.perChannel[channel] == 0) {
@@ -191,6 +194,7 @@ func (p *LocalBufferPool) Recycle(segment, channel int) {
 		p.perChannel[channel]--
 	}
 	p.segments[segment] = segmentFree
+	p.recycled.Remember(segment)
 	p.free.push(segment)
 	excess := p.takeExcess()
 	wake := p.wakeUps()

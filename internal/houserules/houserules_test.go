@@ -121,9 +121,10 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		"internal/ctxerr":          {},
 		"internal/absent":          {},
 		"internal/opened":          {},
+		"internal/invariants":      {},
 		"internal/standstill":      {},
 	}
-	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent", "internal/opened"}
+	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent", "internal/opened", "internal/invariants"}
 	for _, f := range sources(t) {
 		arrows, ok := allowed[f.folder()]
 		if !ok || f.isTest() {

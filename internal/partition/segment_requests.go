@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shuffled/internal/cpucache"
+	"shuffled/internal/invariants"
 	"shuffled/internal/standstill"
 	"shuffled/memseg"
 	"shuffled/shuffle"
@@ -57,6 +58,9 @@ func (p *ResultPartition) WaitAvailable(ctx context.Context) (err error) {
 // releaseSegment is called once for each queue that held the segment.
 func (p *ResultPartition) releaseSegment(segment int) {
 	if h := &p.holders[segment]; h.Load() == 0 || h.Add(-1) == 0 {
+		if invariants.Enabled {
+			invariants.Poison(p.memory.Bytes(segment))
+		}
 		p.pool.Recycle(segment, int(p.charged[segment]))
 	}
 }
