@@ -107,10 +107,6 @@ const (
 	queueControlSize = 3 * lineSize
 	queueRing        = queueControlSize
 	priorityCapacity = 8
-	minQueueCapacity = 16
-	maxQueueCapacity = 1 << 15
-	// ringBytesPerRegion is what the rings of many queues share.
-	ringBytesPerRegion = 256 << 10
 )
 
 // Fields of a descriptor, an element of a ring.
@@ -129,10 +125,6 @@ const (
 const (
 	markerStride     = 64
 	segmentAlignment = pageSize
-
-	maxLayoutSegments    = 1 << 22
-	maxLayoutSegmentSize = 1 << 26
-	minLayoutSegmentSize = 8
 )
 
 // Words of a gate region, in front of its channels.
@@ -147,7 +139,6 @@ const (
 
 	gateChannelsStart = 1024
 	gateChannelStride = 256
-	maxLayoutChannels = 1 << 20
 )
 
 // Words of a channel, from where it starts. Before the channel is attached the daemon
@@ -164,13 +155,28 @@ const (
 
 // Words of a doorbell: hints, of which any may be spoilt.
 const (
-	// writer: all. readers: all. published by: Doorbell.Ring.
+	// writer: all. readers: all. published by: Doorbell.Ring, Wake.
 	doorbellFutex = 0
-	// writer: all. readers: all. published by: Doorbell.Ring.
+	// Peers set bits, the owner takes them.
+	// writer: all. readers: all. published by: Doorbell.Ring, Collect.
 	doorbellBits = lineSize
 
 	doorbellBitsPerWord = 64
 )
+
+// Limits of a geometry: what a header may say.
+const (
+	maxLayoutChannels    = 1 << 20
+	maxLayoutSegments    = 1 << 22
+	minLayoutSegmentSize = 8
+	maxLayoutSegmentSize = 1 << 26
+	minQueueCapacity     = 16
+	maxQueueCapacity     = 1 << 15
+)
+
+// ringBytesPerRegion is what the rings of many queues share, where the daemon chooses
+// their capacity. A reader does not need it.
+const ringBytesPerRegion = 256 << 10
 
 // LengthPrefix is how many bytes in front of each record hold its length, big-endian.
 const LengthPrefix = 4

@@ -115,6 +115,35 @@ func TestLayoutPageHasTheWritersOfTheCode(t *testing.T) {
 	}
 }
 
+// A constant of the layout that no comparison with the page uses might change unseen.
+func TestEveryConstantOfTheLayoutIsComparedWithThePage(t *testing.T) {
+	compared := map[string]bool{"ringBytesPerRegion": true} // the daemon's choice, which the page leaves open
+	test, err := parser.ParseFile(token.NewFileSet(), "layout_page_test.go", nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(test, func(n ast.Node) bool {
+		if name, ok := n.(*ast.Ident); ok {
+			compared[name.Name] = true
+		}
+		return true
+	})
+	layout, err := parser.ParseFile(token.NewFileSet(), "layout.go", nil, 0)
+	require.NoError(t, err)
+	constants := 0
+	for _, decl := range layout.Decls {
+		block, ok := decl.(*ast.GenDecl)
+		if !ok || block.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range block.Specs {
+			for _, name := range spec.(*ast.ValueSpec).Names {
+				require.True(t, name.Name == "_" || compared[name.Name], "%s is compared with nothing on the page", name.Name)
+				constants++
+			}
+		}
+	}
+	require.Greater(t, constants, 50)
+}
+
 func TestLayoutPageKnowsNoFeature(t *testing.T) { require.Zero(t, uint64(knownFeatures)) }
 
 func TestLayoutPageHasTheDataTypesOfTheCode(t *testing.T) {
@@ -170,8 +199,8 @@ func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 		fmt.Sprintf("event slots 0 to %d <%d·%d>", eventSlots-1, eventSlots, eventSlotSize),
 		fmt.Sprintf("stands in priority place `o mod %d`", priorityCapacity),
 		fmt.Sprintf("At most %d events", eventsPerQueue-1),
-		fmt.Sprintf("R = %d + capacity·%d", queueControlSize, descriptorSize),
-		fmt.Sprintf("Event: the event slot, 0 to %d", eventSlots-1), fmt.Sprintf("event: its bytes, at most %d", eventSlotSize),
+		fmt.Sprintf("R = %d + capacity·%d", queueRing, descriptorSize),
+		fmt.Sprintf("Event: the event slot, 0 to %d", eventSlots-1), fmt.Sprintf("event: its bytes, at most %d", EventSlotSize),
 		"| −2,147,483,648 | finished with 0 bytes |",
 		fmt.Sprintf("upper half %d segments of its pool, %d the quota of buffers of this subpartition, %d places of the queue, %d events",
 			HeldSegments, HeldQuota, HeldPlaces, HeldEvents),
@@ -179,6 +208,8 @@ func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 		fmt.Sprintf("marker of j = M + %d·j", markerStride),
 		fmt.Sprintf("S = roundUp(marker of segments, %d)", segmentAlignment),
 		fmt.Sprintf("channel c = %s + %d·c", grouped(gateChannelsStart), gateChannelStride),
+		fmt.Sprintf("`WITHDRWN`, 0x%X,", uint64(withdrawn)),
+		fmt.Sprintf("a length of %d bytes, **big-endian**", LengthPrefix),
 	} {
 		require.Contains(t, page, text)
 	}
