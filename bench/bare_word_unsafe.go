@@ -30,7 +30,8 @@ const (
 // without a reason.
 func (w *bareWord) sleep(old uint32, timeout time.Duration) {
 	ts := unix.NsecToTimespec(int64(timeout))
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(old), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(old),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // wake wakes the process that sleeps.

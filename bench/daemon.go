@@ -133,7 +133,8 @@ func (d *service) startProgram(ctx context.Context, program string, size daemonS
 			<-ended
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, daemonPatience, fmt.Errorf("%s did not listen within %v", program, daemonPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, daemonPatience, fmt.Errorf("%s did not listen within %v", program,
+		daemonPatience))
 	defer cancel()
 	for {
 		c, err := client.Dial(ctx, client.WithSocket(d.socket), client.WithName("bench"))
@@ -157,7 +158,8 @@ func lastLine(log string) string {
 }
 
 func (d *service) startServer(size daemonSize) error {
-	server, err := daemon.NewServer(daemon.Config{Memory: size.memory, Limits: daemon.Limits{ControlMemory: size.control}})
+	server, err := daemon.NewServer(daemon.Config{Memory: size.memory,
+		Limits: daemon.Limits{ControlMemory: size.control}})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,8 @@ import (
 func sizeFor(partitions, subpartitions, gates, channels int, most bool) (daemonSize, error) {
 	required, maximum := pool.PartitionBounds(true, subpartitions, pool.DefaultBuffersPerChannel,
 		pool.FloatingBuffers(pool.DefaultSegmentSize, pool.DefaultFloatingBytes(subpartitions)))
-	partition, err := memseg.NewPartitionLayout(uint32(shuffle.PipelinedBounded), [16]byte{}, 0, subpartitions, maximum, pool.DefaultSegmentSize)
+	partition, err := memseg.NewPartitionLayout(uint32(shuffle.PipelinedBounded), [16]byte{}, 0, subpartitions, maximum,
+		pool.DefaultSegmentSize)
 	if err != nil {
 		return daemonSize{}, fmt.Errorf("partition of %d subpartitions: %w", subpartitions, err)
 	}

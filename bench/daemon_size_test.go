@@ -20,7 +20,8 @@ func TestDaemonIsSizedForWhatItWillHave(t *testing.T) {
 	require.EqualValues(t, n*2*pool.DefaultSegmentSize, least.memory)
 	most, err := sizeFor(n, 1, n, 1, true)
 	require.NoError(t, err)
-	perPartition := pool.DefaultBuffersPerChannel + pool.FloatingBuffers(pool.DefaultSegmentSize, pool.DefaultFloatingBytes(1))
+	perPartition := pool.DefaultBuffersPerChannel + pool.FloatingBuffers(pool.DefaultSegmentSize,
+		pool.DefaultFloatingBytes(1))
 	require.EqualValues(t, n*perPartition*pool.DefaultSegmentSize, most.memory)
 	require.Equal(t, least.control, most.control)
 

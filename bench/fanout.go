@@ -61,7 +61,8 @@ func (f *Fanout) Run(ctx context.Context) (*results.File, error) {
 	}
 	defer through.stop()
 	phases := newFanoutPhases(f.Duration)
-	fmt.Fprintf(f.Out, "plan: %s, a process each; a consumer for each subpartition, in %s; %s of %v for each of %s, about %v\n",
+	fmt.Fprintf(f.Out,
+		"plan: %s, a process each; a consumer for each subpartition, in %s; %s of %v for each of %s, about %v\n",
 		units.Plural(f.Producers, "producer"), processes(f.Processes), units.Plural(f.Rounds, "round"), f.Duration,
 		units.Plural(len(plan), "combination"),
 		(time.Duration(len(plan)*f.Rounds) * (phases.WarmUp + phases.Rest + phases.Duration)).Round(time.Second))
@@ -69,13 +70,15 @@ func (f *Fanout) Run(ctx context.Context) (*results.File, error) {
 		for _, p := range plan {
 			r, err := f.round(ctx, round+1, p, through)
 			if err != nil {
-				return file.End(fmt.Errorf("%s, %s, round %d: %w", p.transport, units.Plural(p.subpartitions, "subpartition"), round+1, err))
+				return file.End(fmt.Errorf("%s, %s, round %d: %w", p.transport,
+					units.Plural(p.subpartitions, "subpartition"), round+1, err))
 			}
 			note := ""
 			if others := r[results.OtherCores]; others >= disturbance {
 				note = fmt.Sprintf("  other programs used %.1f cores", others)
 			}
-			fmt.Fprintf(f.Out, "round %d: %5d subpartitions %6s  %8s M records/s  %7.1f ns of processor a record%s\n", round+1, p.subpartitions,
+			fmt.Fprintf(f.Out, "round %d: %5d subpartitions %6s  %8s M records/s  %7.1f ns of processor a record%s\n",
+				round+1, p.subpartitions,
 				p.transport, units.FormatMillions(r[results.RecordsPerS]), r[results.CostPerRecord], note)
 			file.Add(f.settings(p), r)
 		}
@@ -112,7 +115,8 @@ func (f *Fanout) plan() (plan []fanoutRound) {
 	for _, subpartitions := range f.Subpartitions {
 		for _, transport := range f.Transports {
 			if err := f.check(transport, subpartitions); err != nil {
-				fmt.Fprintf(f.Out, "left out: %s with %s: %v\n", transport, units.Plural(subpartitions, "subpartition"), err)
+				fmt.Fprintf(f.Out, "left out: %s with %s: %v\n", transport, units.Plural(subpartitions, "subpartition"),
+					err)
 				continue
 			}
 			plan = append(plan, fanoutRound{subpartitions, transport})
@@ -129,7 +133,8 @@ func (f *Fanout) check(transport Transport, subpartitions int) error {
 	// Both ends of every stream are open here while workers start.
 	needed := uint64(2*f.Producers*subpartitions + spareDescriptors)
 	if limit := raiseDescriptorLimit(needed); needed > limit {
-		return fmt.Errorf("it takes %d descriptors, RLIMIT_NOFILE is %d: raise it with ulimit -n %d", needed, limit, needed)
+		return fmt.Errorf("it takes %d descriptors, RLIMIT_NOFILE is %d: raise it with ulimit -n %d", needed, limit,
+			needed)
 	}
 	return nil
 }
@@ -171,7 +176,8 @@ func (f *Fanout) round(ctx context.Context, round int, p fanoutRound, through *s
 		for _, m := range crew.members {
 			sent += m.done.Bytes
 		}
-		line.show(fmt.Sprintf("round %d: %s with %s: %s sent", round, p.transport, units.Plural(p.subpartitions, "subpartition"), units.FormatBytes(sent)))
+		line.show(fmt.Sprintf("round %d: %s with %s: %s sent", round, p.transport,
+			units.Plural(p.subpartitions, "subpartition"), units.FormatBytes(sent)))
 	})
 	if err != nil {
 		return nil, err
@@ -211,7 +217,8 @@ func (f *Fanout) evaluate(done []result) (r results.Round, payload int64, err er
 	bytes := records * float64(f.Size)
 	return results.Round{
 		results.RecordsPerS: records / wall.Seconds(), results.BytesPerS: bytes / wall.Seconds(),
-		results.CostPerRecord: float64(cpu.Nanoseconds()) / records, results.CPUSPerGiB: cpu.Seconds() / (bytes / (1 << 30)),
+		results.CostPerRecord:   float64(cpu.Nanoseconds()) / records,
+		results.CPUSPerGiB:      cpu.Seconds() / (bytes / (1 << 30)),
 		results.AllocsPerRecord: float64(mallocs) / records,
 	}, received * int64(f.Size), nil
 }
@@ -228,7 +235,8 @@ func (f *Fanout) start(c *crew, p fanoutRound, e Exchange, phases fanoutPhases, 
 		return err
 	}
 	for i := range f.Producers {
-		producer := &fanoutProducer{Exchange: e, Transport: p.transport, Size: f.Size, Index: i, Phases: phases, FlushTimeout: f.FlushTimeout}
+		producer := &fanoutProducer{Exchange: e, Transport: p.transport, Size: f.Size, Index: i, Phases: phases,
+			FlushTimeout: f.FlushTimeout}
 		if i == 0 {
 			producer.Fault = fault
 		}
@@ -238,7 +246,8 @@ func (f *Fanout) start(c *crew, p fanoutRound, e Exchange, phases fanoutPhases, 
 	}
 	for i, group := range f.groups(p.subpartitions) {
 		consumer := &fanoutConsumer{
-			Exchange: e, Transport: p.transport, Size: f.Size, Index: i, First: group[0], Count: group[1] - group[0], Phases: phases,
+			Exchange: e, Transport: p.transport, Size: f.Size, Index: i, First: group[0], Count: group[1] - group[0],
+			Phases: phases,
 		}
 		if i == 0 {
 			consumer.Fault = fault

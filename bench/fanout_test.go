@@ -52,9 +52,11 @@ func TestFanoutNoticesMissingRecords(t *testing.T) {
 
 func TestFanoutLeavesOutStreamsThatNoProcessCanHold(t *testing.T) {
 	var out bytes.Buffer
-	f := Fanout{Subpartitions: []int{1, MaxFanout}, Transports: []Transport{Shm, Unix}, Producers: 1 << 20, Environment: Environment{Out: &out}}
+	f := Fanout{Subpartitions: []int{1, MaxFanout}, Transports: []Transport{Shm, Unix}, Producers: 1 << 20,
+		Environment: Environment{Out: &out}}
 	require.Equal(t, []fanoutRound{{1, Shm}, {MaxFanout, Shm}}, f.plan())
-	require.Contains(t, out.String(), "left out: unix with 4,096 subpartitions: it takes 8589934720 descriptors, RLIMIT_NOFILE is ")
+	require.Contains(t, out.String(),
+		"left out: unix with 4,096 subpartitions: it takes 8589934720 descriptors, RLIMIT_NOFILE is ")
 }
 
 func TestMemoryIsIdleLateInTheRestOnly(t *testing.T) {

@@ -27,7 +27,8 @@ type fanoutWatch struct {
 }
 
 func newFanoutWatch(pid int, phases fanoutPhases, next Observer, subpartitions int) *fanoutWatch {
-	w := &fanoutWatch{pid: pid, next: next, phases: phases, subpartitions: subpartitions, unused: -1, idle: -1, peak: -1}
+	w := &fanoutWatch{pid: pid, next: next, phases: phases, subpartitions: subpartitions, unused: -1, idle: -1,
+		peak: -1}
 	w.before, _ = sharedObjects(pid) // the second look fails as this one does
 	return w
 }
@@ -98,7 +99,8 @@ func (w *fanoutWatch) End(payload int64) (results.Round, error) {
 			r[results.MemoryPerGate] = float64(w.view.gateBytes) / float64(gates)
 		}
 		for metric, n := range map[results.Metric]int64{
-			results.UnusedPerSubpartition: w.unused, results.MemoryPerSubpartition: w.idle, results.PeakPerSubpartition: w.peak,
+			results.UnusedPerSubpartition: w.unused, results.MemoryPerSubpartition: w.idle,
+			results.PeakPerSubpartition: w.peak,
 		} {
 			if n >= 0 {
 				r[metric] = float64(n) / float64(w.subpartitions)

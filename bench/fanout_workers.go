@@ -274,7 +274,8 @@ func (p *fanoutConsumer) open(ctx context.Context) (*inputs, error) {
 	return in, nil
 }
 
-func (p *fanoutConsumer) openGates(ctx context.Context, in *inputs, newChecker func(subpartition int) *recordChecker) error {
+func (p *fanoutConsumer) openGates(ctx context.Context, in *inputs,
+	newChecker func(subpartition int) *recordChecker) error {
 	c, disconnect, err := p.Exchange.connect(ctx, fmt.Sprintf("consumer-%d", p.Index))
 	if err != nil {
 		return err

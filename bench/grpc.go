@@ -57,7 +57,8 @@ func dialCall(ctx context.Context, conn net.Conn) (call *callToConsumer, hangUp 
 	if err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
-	stream, err := client.NewStream(ctx, &grpc.StreamDesc{StreamName: callMethod, ClientStreams: true}, "/"+callService+"/"+callMethod)
+	stream, err := client.NewStream(ctx, &grpc.StreamDesc{StreamName: callMethod, ClientStreams: true},
+		"/"+callService+"/"+callMethod)
 	if err != nil {
 		_ = client.Close()
 		return nil, nil, fmt.Errorf("call consumer: %w: %w", err, errCallLost)

@@ -79,7 +79,8 @@ func TestCallsOfSeveralProducersAndConsumers(t *testing.T) {
 		var timer spanTimer
 		var servers []*callServer
 		for c := range consumers {
-			task := recordConsumer{Exchange: Exchange{Producers: producers, Consumers: consumers}, Distribution: distribution, Size: size, Index: c}
+			task := recordConsumer{Exchange: Exchange{Producers: producers, Consumers: consumers},
+				Distribution: distribution, Size: size, Index: c}
 			checkers, err := task.checkers()
 			require.NoError(t, err)
 			servers = append(servers, serveCalls(in[c], checkers, &timer))

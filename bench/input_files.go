@@ -124,7 +124,8 @@ func DefaultInput() (string, error) {
 	}
 	source := filepath.Join(root, "src")
 	if _, err := os.Stat(source); err != nil {
-		return "", fmt.Errorf("find the Go source tree, which is counted by default: %w: give a folder with --input", err)
+		return "", fmt.Errorf("find the Go source tree, which is counted by default: %w: give a folder with --input",
+			err)
 	}
 	return source, nil
 }

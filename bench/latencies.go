@@ -58,7 +58,8 @@ var roundPercentiles = []struct {
 	metric  results.Metric
 	percent float64
 }{
-	{results.P50, 50}, {results.P90, 90}, {results.P99, 99}, {results.P999, 99.9}, {results.P9999, 99.99}, {results.Highest, 100},
+	{results.P50, 50}, {results.P90, 90}, {results.P99, 99}, {results.P999, 99.9}, {results.P9999, 99.99},
+	{results.Highest, 100},
 }
 
 // addTo enters them into a round.

@@ -16,7 +16,8 @@ func TestLatenciesHaveThePercentilesOfWhatWasRecorded(t *testing.T) {
 	}
 	require.EqualValues(t, 1000, l.count())
 	for percent, want := range map[float64]time.Duration{
-		50: 500 * time.Microsecond, 90: 900 * time.Microsecond, 99: 990 * time.Microsecond, 99.9: 999 * time.Microsecond,
+		50: 500 * time.Microsecond, 90: 900 * time.Microsecond, 99: 990 * time.Microsecond,
+		99.9:  999 * time.Microsecond,
 		99.99: time.Millisecond, 100: time.Millisecond,
 	} {
 		require.InEpsilon(t, want, l.at(percent), 0.001, "%v", percent)

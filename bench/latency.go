@@ -70,7 +70,8 @@ func (l *Latency) Run(ctx context.Context) (_ *results.File, err error) {
 		}
 	}
 	total := time.Duration(len(plan)*l.Rounds) * (l.warmUp() + l.Duration)
-	fmt.Fprintf(l.Out, "plan: %s of %v and a warm-up of %v for each of %s, about %v\n", units.Plural(l.Rounds, "round"), l.Duration,
+	fmt.Fprintf(l.Out, "plan: %s of %v and a warm-up of %v for each of %s, about %v\n", units.Plural(l.Rounds, "round"),
+		l.Duration,
 		l.warmUp(), units.Plural(len(plan), "combination"), total.Round(time.Second))
 	series := make([]latencySeries, len(plan))
 	err = l.rounds(ctx, plan, series, through, file)
@@ -89,7 +90,8 @@ func (l *Latency) warmUp() time.Duration { return l.Duration / 5 }
 
 // rounds does all rounds of a plan. The latencies of each one go into the series
 // beside it.
-func (l *Latency) rounds(ctx context.Context, plan []latencyPlan, series []latencySeries, through *service, file *results.File) error {
+func (l *Latency) rounds(ctx context.Context, plan []latencyPlan, series []latencySeries, through *service,
+	file *results.File) error {
 	disturbed := 0
 	for round := range l.Rounds {
 		for i, p := range plan {
@@ -114,7 +116,8 @@ func (l *Latency) rounds(ctx context.Context, plan []latencyPlan, series []laten
 		}
 	}
 	if disturbed > 0 {
-		fmt.Fprintf(l.Out, "%d of %d rounds were disturbed by other programs: run again on an idle machine\n", disturbed, l.Rounds*len(plan))
+		fmt.Fprintf(l.Out, "%d of %d rounds were disturbed by other programs: run again on an idle machine\n",
+			disturbed, l.Rounds*len(plan))
 	}
 	return nil
 }
@@ -178,20 +181,24 @@ func (l *Latency) tasks(p latencyPlan, socket string, fault Fault) (producer, co
 		return &barePinger{Waiting: p.waiting, WarmUp: l.warmUp(), Duration: l.Duration, Fault: fault},
 			&barePonger{Waiting: p.waiting, Fault: fault}
 	}
-	link := latencyLink{Transport: p.transport, Size: p.size, Socket: socket, Out: newExchangeName(), FlushTimeout: p.flush}
+	link := latencyLink{Transport: p.transport, Size: p.size, Socket: socket, Out: newExchangeName(),
+		FlushTimeout: p.flush}
 	if p.path == RoundTrip {
 		link.In, link.Polls = newExchangeName(), p.waiting == Spinning
-		return &pinger{Link: link, WarmUp: l.warmUp(), Duration: l.Duration, Fault: fault}, &ponger{Link: link.reversed(), Fault: fault}
+		return &pinger{Link: link, WarmUp: l.warmUp(), Duration: l.Duration, Fault: fault},
+			&ponger{Link: link.reversed(), Fault: fault}
 	}
 	plan := sendingPlan{Rate: p.rate, Spins: p.waiting == Spinning, WarmUp: l.warmUp(), Duration: l.Duration}
-	return &timedProducer{Link: link, Plan: plan, Fault: fault}, &timedConsumer{Link: link.reversed(), Plan: plan, Fault: fault}
+	return &timedProducer{Link: link, Plan: plan, Fault: fault}, &timedConsumer{Link: link.reversed(), Plan: plan,
+		Fault: fault}
 }
 
 // evaluateLatencies works out the figures of a round from what its two workers
 // did, one of which took the latencies.
 func evaluateLatencies(p latencyPlan, producer, consumer result) (results.Round, *encodedLatencies, error) {
 	if producer.Records != consumer.Records {
-		return nil, nil, fmt.Errorf("the producer counts %d records, the consumer %d: %w", producer.Records, consumer.Records, ErrContent)
+		return nil, nil, fmt.Errorf("the producer counts %d records, the consumer %d: %w", producer.Records,
+			consumer.Records, ErrContent)
 	}
 	r := results.Round{}
 	encoded := producer.Latencies

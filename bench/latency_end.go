@@ -94,7 +94,8 @@ func openShmEnd(ctx context.Context, l *latencyLink) (_ *shmEnd, err error) {
 	return e, nil
 }
 
-func openWriter(ctx context.Context, c *client.Client, e Exchange, timeout time.Duration) (*writer.RecordWriter[[]byte], error) {
+func openWriter(ctx context.Context, c *client.Client, e Exchange, timeout time.Duration) (*writer.RecordWriter[[]byte],
+	error) {
 	partition, err := e.create(ctx, c, 0)
 	if err != nil {
 		return nil, err

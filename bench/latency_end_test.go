@@ -42,7 +42,8 @@ func TestFrameCutterRefusesWhatIsNoRecord(t *testing.T) {
 	require.ErrorContains(t, err, "record 0 has 2147483648 bytes, want 20")
 
 	told := errors.New("told to")
-	require.ErrorIs(t, (&frameCutter{size: 20}).cut(newRecordSource(20, 0).one(), func([]byte) error { return told }), told)
+	require.ErrorIs(t, (&frameCutter{size: 20}).cut(newRecordSource(20, 0).one(), func([]byte) error { return told }),
+		told)
 }
 
 func TestSourceGivesOneRecordAtATimeAcrossBlocks(t *testing.T) {

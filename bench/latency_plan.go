@@ -166,7 +166,8 @@ func (p latencyPlan) files() (producer, consumer []*os.File, err error) {
 
 func (p latencyPlan) settings(pinned bool) results.Settings {
 	s := results.Settings{
-		Transport: string(p.transport), Path: string(p.path), Waiting: string(p.waiting), RecordSize: p.size, RatePerS: p.rate,
+		Transport: string(p.transport), Path: string(p.path), Waiting: string(p.waiting), RecordSize: p.size,
+		RatePerS: p.rate,
 	}
 	if p.transport == Shm {
 		s.FlushTimeout = formatFlushTimeout(p.flush)
@@ -208,7 +209,8 @@ func (p latencyPlan) note(r results.Round) (note string) {
 			formatRate(float64(int64(r[results.AchievedPerS]))), formatRate(p.rate))
 	}
 	if beyond := r[results.BeyondHistogram]; beyond > 0 {
-		note += fmt.Sprintf("  %s took more than %v and count as that", units.Plural(int(beyond), "record"), highestLatency)
+		note += fmt.Sprintf("  %s took more than %v and count as that", units.Plural(int(beyond), "record"),
+			highestLatency)
 	}
 	return note
 }

@@ -41,15 +41,18 @@ func TestLatencyPlanHasEveryCombinationThatThereIs(t *testing.T) {
 }
 
 func TestLatencyPlanMeasuresBareRoundTripsOnceForAllSizes(t *testing.T) {
-	l := Latency{Paths: []Path{RoundTrip}, Transports: []Transport{Futex, Shm}, Waitings: []Waiting{Parked}, Sizes: []int{16, 100}}
+	l := Latency{Paths: []Path{RoundTrip}, Transports: []Transport{Futex, Shm}, Waitings: []Waiting{Parked},
+		Sizes: []int{16, 100}}
 	require.Equal(t, []string{
 		"round-trip shm parked, 16 bytes", "round-trip futex parked", "round-trip shm parked, 100 bytes",
 	}, names(l.plan()))
 }
 
 func TestLatencyPlanHasProducersThatOnlySleepIfOnlyParkingIsWanted(t *testing.T) {
-	l := Latency{Paths: []Path{OneWay}, Transports: []Transport{Pipe}, Waitings: []Waiting{Parked}, Sizes: []int{16}, Rates: []float64{5, 0.5}}
-	require.Equal(t, []string{"one-way pipe parked, 16 bytes, 5/s", "one-way pipe parked, 16 bytes, 0.5/s"}, names(l.plan()))
+	l := Latency{Paths: []Path{OneWay}, Transports: []Transport{Pipe}, Waitings: []Waiting{Parked}, Sizes: []int{16},
+		Rates: []float64{5, 0.5}}
+	require.Equal(t, []string{"one-way pipe parked, 16 bytes, 5/s", "one-way pipe parked, 16 bytes, 0.5/s"},
+		names(l.plan()))
 }
 
 func TestLatencyPlansHaveSettingsOfTheirOwn(t *testing.T) {
@@ -72,7 +75,8 @@ func TestRoundThatDoesNotReachItsRateSaysSo(t *testing.T) {
 	p := latencyPlan{path: OneWay, transport: Pipe, rate: 1000}
 	require.Empty(t, p.note(results.Round{results.AchievedPerS: 995}))
 	require.Contains(t, p.note(results.Round{results.AchievedPerS: 500.4}), "saturated: 500 records/s of 1000")
-	require.Contains(t, p.note(results.Round{results.AchievedPerS: 1000, results.BeyondHistogram: 2}), "2 records took more than 1m0s")
+	require.Contains(t, p.note(results.Round{results.AchievedPerS: 1000, results.BeyondHistogram: 2}),
+		"2 records took more than 1m0s")
 }
 
 func TestLatencyRoundNeedsTheSameRecordsOnBothSides(t *testing.T) {
@@ -81,11 +85,13 @@ func TestLatencyRoundNeedsTheSameRecordsOnBothSides(t *testing.T) {
 	encoded, err := taken.encode()
 	require.NoError(t, err)
 	producer := result{Records: 10, Span: Span{CPU: 30, Mallocs: 1}}
-	consumer := result{Records: 10, Latencies: encoded, Span: Span{Start: time.Second, End: 3 * time.Second, CPU: 70, Mallocs: 4}}
+	consumer := result{Records: 10, Latencies: encoded, Span: Span{Start: time.Second, End: 3 * time.Second, CPU: 70,
+		Mallocs: 4}}
 	r, _, err := evaluateLatencies(latencyPlan{rate: 5}, producer, consumer)
 	require.NoError(t, err)
 	require.Equal(t, results.Round{
-		results.P50: 1e6, results.P90: 1e6, results.P99: 1e6, results.P999: 1e6, results.P9999: 1e6, results.Highest: 1e6,
+		results.P50: 1e6, results.P90: 1e6, results.P99: 1e6, results.P999: 1e6, results.P9999: 1e6,
+		results.Highest:      1e6,
 		results.AchievedPerS: 0.5, results.CostPerRecord: 10, results.AllocsPerRecord: 0.5,
 	}, r)
 
@@ -105,7 +111,8 @@ func TestLatencyRoundNeedsTheSameRecordsOnBothSides(t *testing.T) {
 }
 
 func TestHistogramsReadBack(t *testing.T) {
-	plan := []latencyPlan{{path: RoundTrip, transport: Futex, waiting: Parked}, {path: RoundTrip, transport: CacheLine, waiting: Spinning}}
+	plan := []latencyPlan{{path: RoundTrip, transport: Futex, waiting: Parked},
+		{path: RoundTrip, transport: CacheLine, waiting: Spinning}}
 	series := make([]latencySeries, 2)
 	for _, d := range []time.Duration{time.Microsecond, time.Millisecond} {
 		taken := newLatencies()

@@ -50,8 +50,10 @@ func writeHistograms(folder string, plan []latencyPlan, series []latencySeries) 
 		if series[i].all == nil {
 			continue
 		}
-		for suffix, write := range map[string]func(io.Writer, latencyPlan) error{".hgrm": series[i].writePercentiles, ".hlog": series[i].writeLog} {
-			if err := writeFile(filepath.Join(folder, p.fileName()+suffix), func(w io.Writer) error { return write(w, p) }); err != nil {
+		for suffix, write := range map[string]func(io.Writer, latencyPlan) error{".hgrm": series[i].writePercentiles,
+			".hlog": series[i].writeLog} {
+			if err := writeFile(filepath.Join(folder, p.fileName()+suffix),
+				func(w io.Writer) error { return write(w, p) }); err != nil {
 				return fmt.Errorf("write histogram: %w", err)
 			}
 		}

@@ -16,7 +16,8 @@ func TestListsOfSettings(t *testing.T) {
 	require.Equal(t, []shuffle.ResultPartitionType{shuffle.PipelinedBounded, shuffle.Pipelined}, types)
 	timeouts, err := ParseFlushTimeouts("100ms,0,-1,2s")
 	require.NoError(t, err)
-	require.Equal(t, []time.Duration{100 * time.Millisecond, writer.FlushAlways, writer.FlushNever, 2 * time.Second}, timeouts)
+	require.Equal(t, []time.Duration{100 * time.Millisecond, writer.FlushAlways, writer.FlushNever, 2 * time.Second},
+		timeouts)
 	vias, err := ParseVias("reserve,emit")
 	require.NoError(t, err)
 	require.Equal(t, []Via{Reserve, Emit}, vias)
@@ -31,7 +32,8 @@ func TestListsRefuseUnknownAndRepeatedValues(t *testing.T) {
 		list  string
 		want  string
 	}{
-		{errorOf(ParsePartitionTypes), "blocking", `partition type "blocking": want some of pipelined,pipelined-bounded`},
+		{errorOf(ParsePartitionTypes), "blocking",
+			`partition type "blocking": want some of pipelined,pipelined-bounded`},
 		{errorOf(ParsePartitionTypes), "", `partition type "": want some of`},
 		{errorOf(ParsePartitionTypes), "pipelined,pipelined", `partition type "pipelined" is given twice`},
 		{errorOf(ParseFlushTimeouts), "-2", `flush timeout "-2": want a duration such as 100ms, 0 for every record`},

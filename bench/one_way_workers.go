@@ -65,7 +65,8 @@ func (p *timedProducer) run(ctx context.Context, w *workerContext) (_ result, er
 
 // send sends what is due from start until the plan ends, and what is late then for
 // as long as patience lasts.
-func (p *timedProducer) send(ctx context.Context, end latencyEnd, source *recordSource, start time.Duration) (sent int64, err error) {
+func (p *timedProducer) send(ctx context.Context, end latencyEnd, source *recordSource,
+	start time.Duration) (sent int64, err error) {
 	pause := startPauses(p.Plan.Spins)
 	defer pause.stop()
 	last, giveUp := start+p.Plan.end(), time.Duration(0)

@@ -55,7 +55,8 @@ func TestArrivalsWithWrongContentAreRefused(t *testing.T) {
 		spoil func(record []byte) []byte
 		want  string
 	}{
-		"number":       {func(r []byte) []byte { r[0] ^= 1; return r }, "record 1 is number 0 of producer 0, want number 1"},
+		"number": {func(r []byte) []byte { r[0] ^= 1; return r },
+			"record 1 is number 0 of producer 0, want number 1"},
 		"planned time": {func(r []byte) []byte { r[plannedTimeAt] ^= 1; return r }, "byte 8 of 100 is"},
 		"pattern":      {func(r []byte) []byte { r[99] ^= 1; return r }, "byte 99 of 100 is"},
 		"size":         {func(r []byte) []byte { return r[:17] }, "record 1 has 17 bytes, want 100"},

@@ -50,7 +50,8 @@ func TestRecordsOfAllSizesPassTheRing(t *testing.T) {
 				require.NoError(t, consumeFromRing(t.Context(), consume, checker, &timer))
 				require.NoError(t, <-produced)
 				require.Equal(t, source.made(), checker.count())
-				require.Greater(t, source.made()*int64(size), int64(2*ringSegments*ringSegmentSize), "it should go round")
+				require.Greater(t, source.made()*int64(size), int64(2*ringSegments*ringSegmentSize),
+					"it should go round")
 			})
 		}
 	}

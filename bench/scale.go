@@ -60,7 +60,8 @@ func (s *Scale) Run(ctx context.Context) (*results.File, error) {
 	}
 	defer through.stop()
 	fmt.Fprintf(s.Out, "daemon: %s\n", through.what)
-	fmt.Fprintf(s.Out, "plan: a process with all partitions, one with a gate for each; %s of each number; %v of rest and %v idle\n",
+	fmt.Fprintf(s.Out,
+		"plan: a process with all partitions, one with a gate for each; %s of each number; %v of rest and %v idle\n",
 		units.Plural(s.Rounds, "round"), scaleRest, s.Idle)
 	for round := range s.Rounds {
 		for _, n := range counts {
@@ -69,7 +70,8 @@ func (s *Scale) Run(ctx context.Context) (*results.File, error) {
 				return file.End(fmt.Errorf("%s, round %d: %w", units.Plural(n, "partition"), round+1, err))
 			}
 			fmt.Fprintf(s.Out, "round %d: %6d partitions  attach %9v (99%%: %v)%s\n", round+1, n,
-				time.Duration(r[results.AttachP50]).Round(100), time.Duration(r[results.AttachP99]).Round(100), describeIdle(r))
+				time.Duration(r[results.AttachP50]).Round(100), time.Duration(r[results.AttachP99]).Round(100),
+				describeIdle(r))
 			file.Add(s.settings(n), r)
 		}
 	}
@@ -133,10 +135,11 @@ func (s *Scale) limits(m results.Machine, descriptors uint64) []scaleLimit {
 	var limits []scaleLimit
 	if s.Socket == "" { // another daemon says itself what it has no room for
 		files := raiseDescriptorLimit(descriptors)
-		limits = append(limits, scaleLimit{int(files-min(files, spareDescriptors)) / descriptorsEach, func(n int) string {
-			return fmt.Sprintf("the daemon needs %d descriptors, RLIMIT_NOFILE is %d: raise it with ulimit -n %d",
-				descriptorsEach*n+spareDescriptors, files, descriptorsEach*n+spareDescriptors)
-		}})
+		limits = append(limits, scaleLimit{int(files-min(files, spareDescriptors)) / descriptorsEach,
+			func(n int) string {
+				return fmt.Sprintf("the daemon needs %d descriptors, RLIMIT_NOFILE is %d: raise it with ulimit -n %d",
+					descriptorsEach*n+spareDescriptors, files, descriptorsEach*n+spareDescriptors)
+			}})
 	}
 	const maxMapCount = "/proc/sys/vm/max_map_count"
 	if text, err := os.ReadFile(maxMapCount); err == nil {

@@ -31,7 +31,8 @@ func TestScaleReplacesNumbersThatDoNotFitByTheLargestThatDoes(t *testing.T) {
 func TestScaleNamesTheLimitAndWhatToSet(t *testing.T) {
 	s := Scale{Partitions: []int{1 << 30}}
 	_, tooMany := s.plan(results.Machine{})
-	require.Regexp(t, `^1073741824 partitions do not fit: .* is \d+: raise it with (ulimit -n|sysctl vm.max_map_count=)`, tooMany)
+	require.Regexp(t,
+		`^1073741824 partitions do not fit: .* is \d+: raise it with (ulimit -n|sysctl vm.max_map_count=)`, tooMany)
 	s = Scale{Partitions: []int{1, 2}}
 	counts, tooMany := s.plan(results.Machine{})
 	require.Equal(t, []int{1, 2}, counts)

@@ -58,7 +58,8 @@ func lookAtDaemon(pid int) (*daemonUse, error) {
 }
 
 func newScaleWatch(ctx context.Context, pid int, idle time.Duration, next Observer) *scaleWatch {
-	w := &scaleWatch{ctx: ctx, pid: pid, idle: idle, next: next, show: func(string) {}, patience: leakPatience, figures: results.Round{}}
+	w := &scaleWatch{ctx: ctx, pid: pid, idle: idle, next: next, show: func(string) {}, patience: leakPatience,
+		figures: results.Round{}}
 	w.before, _ = lookAtDaemon(pid)
 	return w
 }

@@ -59,11 +59,13 @@ var scaleBody = pattern(stampSize + scaleRecordSize - scaleHeader)
 // checkScaleRecord returns when the partition was asked for, or ErrContent.
 func checkScaleRecord(record []byte, partition, turn int) (asked time.Duration, err error) {
 	if len(record) != scaleRecordSize {
-		return 0, fmt.Errorf("record %d of partition %d has %d bytes, want %d: %w", turn, partition, len(record), scaleRecordSize, ErrContent)
+		return 0, fmt.Errorf("record %d of partition %d has %d bytes, want %d: %w", turn, partition, len(record),
+			scaleRecordSize, ErrContent)
 	}
 	le := binary.LittleEndian
 	if p, t := le.Uint64(record), le.Uint64(record[8:]); p != uint64(partition) || t != uint64(turn) {
-		return 0, fmt.Errorf("record %d of partition %d is number %d of partition %d: %w", turn, partition, t, p, ErrContent)
+		return 0, fmt.Errorf("record %d of partition %d is number %d of partition %d: %w", turn, partition, t, p,
+			ErrContent)
 	}
 	if !bytes.Equal(record[scaleHeader:], scaleBody) {
 		return 0, fmt.Errorf("record %d of partition %d differs from its pattern: %w", turn, partition, ErrContent)
@@ -101,12 +103,14 @@ func (p *scaleProducer) run(ctx context.Context, w *workerContext) (res result, 
 	}()
 	for i := range p.Scale.Partitions {
 		asked := monotonicNow()
-		partition, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: p.Scale.id(i), Name: p.Scale.name(i), Subpartitions: 1})
+		partition, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: p.Scale.id(i), Name: p.Scale.name(i),
+			Subpartitions: 1})
 		if err != nil {
 			return res, err
 		}
 		created.record(monotonicNow() - asked)
-		out, err := writer.New(partition, shuffle.Bytes{}, writer.Forward[[]byte](), writer.WithBufferTimeout(p.FlushTimeout))
+		out, err := writer.New(partition, shuffle.Bytes{}, writer.Forward[[]byte](),
+			writer.WithBufferTimeout(p.FlushTimeout))
 		if err != nil {
 			return res, errors.Join(err, partition.Close())
 		}

@@ -103,7 +103,8 @@ func consumeFromStream(stream io.Reader, checker *recordChecker, timer *spanTime
 		for len(rest) >= framePrefix {
 			length := int(binary.BigEndian.Uint32(rest))
 			if length > len(buf)-framePrefix {
-				return fmt.Errorf("record %d has %d bytes, want %d: %w", checker.count(), length, checker.size, ErrContent)
+				return fmt.Errorf("record %d has %d bytes, want %d: %w", checker.count(), length, checker.size,
+					ErrContent)
 			}
 			if framePrefix+length > len(rest) {
 				break

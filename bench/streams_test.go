@@ -54,7 +54,8 @@ func TestStreamConsumerNoticesAFlippedByte(t *testing.T) {
 			produced <- produceIntoStreams([]io.Writer{w}, keySelector(), source)
 		}()
 		var timer spanTimer
-		err = consumeFromStreams([]io.Reader{r}, []*recordChecker{newRecordChecker(100)}, &timer, func() { _ = r.Close() })
+		err = consumeFromStreams([]io.Reader{r}, []*recordChecker{newRecordChecker(100)}, &timer,
+			func() { _ = r.Close() })
 		require.ErrorIs(t, err, ErrContent)
 		require.ErrorContains(t, err, "record 1000, number 1000 of producer 0: byte 99 of 100")
 		<-produced

@@ -67,7 +67,8 @@ func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 	}
 	total := time.Duration(len(plan)*t.Rounds) * t.Duration
 	fmt.Fprintf(t.Out, "plan: %s and %s, a process each; %s of %v for each of %s, about %v\n",
-		units.Plural(t.Producers, "producer"), units.Plural(t.Consumers, "consumer"), units.Plural(t.Rounds, "round"), t.Duration, units.Plural(len(plan), "combination"), total.Round(time.Second))
+		units.Plural(t.Producers, "producer"), units.Plural(t.Consumers, "consumer"), units.Plural(t.Rounds, "round"),
+		t.Duration, units.Plural(len(plan), "combination"), total.Round(time.Second))
 	disturbed, width := 0, nameWidth(plan)
 	for round := range t.Rounds {
 		for _, p := range plan {
@@ -84,13 +85,15 @@ func (t *Throughput) Run(ctx context.Context) (*results.File, error) {
 					note = fmt.Sprintf("  other programs used %.1f cores", others)
 				}
 			}
-			fmt.Fprintf(t.Out, "round %d: %6d B %*s  %8s M records/s  %6.2f GB/s  %7.3f CPU s/GiB%s\n", round+1, p.size, width, p.name,
+			fmt.Fprintf(t.Out, "round %d: %6d B %*s  %8s M records/s  %6.2f GB/s  %7.3f CPU s/GiB%s\n", round+1, p.size,
+				width, p.name,
 				units.FormatMillions(r[results.RecordsPerS]), r[results.BytesPerS]/1e9, r[results.CPUSPerGiB], note)
 			file.Add(t.settings(p), r)
 		}
 	}
 	if disturbed > 0 {
-		fmt.Fprintf(t.Out, "%d of %d rounds were disturbed by other programs: run again on an idle machine\n", disturbed, t.Rounds*len(plan))
+		fmt.Fprintf(t.Out, "%d of %d rounds were disturbed by other programs: run again on an idle machine\n",
+			disturbed, t.Rounds*len(plan))
 	}
 	return file.End(nil)
 }
@@ -106,7 +109,8 @@ func (t *Throughput) pin() (err error) {
 
 // round runs one transport once. It also returns the processor time of the
 // workers' whole lives.
-func (t *Throughput) round(ctx context.Context, number int, p plannedRound, through *service) (results.Round, time.Duration, error) {
+func (t *Throughput) round(ctx context.Context, number int, p plannedRound, through *service) (results.Round,
+	time.Duration, error) {
 	crew := newCrew(t.Launcher)
 	crew.observer, crew.settings, crew.cores = t.Observer, t.settings(p), t.cores
 	defer crew.abandon()
@@ -166,7 +170,8 @@ func (t *Throughput) evaluate(p plannedRound, done []result) (results.Round, err
 	bytes := float64(received) * float64(p.size)
 	return results.Round{
 		results.RecordsPerS: float64(received) / wall.Seconds(), results.BytesPerS: bytes / wall.Seconds(),
-		results.CPUSPerGiB: cpu.Seconds() / (bytes / (1 << 30)), results.CostPerRecord: float64(cpu) / float64(received),
+		results.CPUSPerGiB:      cpu.Seconds() / (bytes / (1 << 30)),
+		results.CostPerRecord:   float64(cpu) / float64(received),
 		results.AllocsPerRecord: float64(mallocs) / float64(received),
 	}, nil
 }
@@ -184,7 +189,8 @@ func (t *Throughput) start(c *crew, p plannedRound, e Exchange, fault Fault) err
 	}
 	for i := range t.Producers {
 		producer := &recordProducer{
-			Exchange: e, Transport: p.transport, Variant: p.variant, Distribution: p.distribution, Size: p.size, Index: i, Duration: fault.lasting(t.Duration),
+			Exchange: e, Transport: p.transport, Variant: p.variant, Distribution: p.distribution, Size: p.size,
+			Index: i, Duration: fault.lasting(t.Duration),
 		}
 		if i == 0 {
 			producer.Fault = fault
@@ -194,7 +200,8 @@ func (t *Throughput) start(c *crew, p plannedRound, e Exchange, fault Fault) err
 		}
 	}
 	for i := range t.Consumers {
-		consumer := &recordConsumer{Exchange: e, Transport: p.transport, Distribution: p.distribution, Size: p.size, Index: i}
+		consumer := &recordConsumer{Exchange: e, Transport: p.transport, Distribution: p.distribution, Size: p.size,
+			Index: i}
 		if i == 0 {
 			consumer.Fault = fault
 		}

@@ -34,7 +34,8 @@ func (t *Throughput) plan(segment int) (plan []plannedRound) {
 					p := plannedRound{transport: transport, size: size, distribution: distribution, variant: variant}
 					p.name = t.name(p)
 					if most := segment - framePrefix; variant.Via == Reserve && size > most {
-						t.leaveOut(p.name, size, fmt.Errorf("a record that is written in place must fit a segment, at most %d bytes", most))
+						t.leaveOut(p.name, size,
+							fmt.Errorf("a record that is written in place must fit a segment, at most %d bytes", most))
 						continue
 					}
 					plan = append(plan, p)

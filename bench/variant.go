@@ -126,5 +126,6 @@ func (v Variant) options() []writer.Option {
 
 // describe enters the variant into the settings of a measurement.
 func (v Variant) describe(s *results.Settings) {
-	s.PartitionType, s.FlushTimeout, s.Via = partitionTypeName(v.PartitionType), formatFlushTimeout(v.FlushTimeout), string(v.Via)
+	s.PartitionType, s.FlushTimeout, s.Via = partitionTypeName(v.PartitionType), formatFlushTimeout(v.FlushTimeout),
+		string(v.Via)
 }

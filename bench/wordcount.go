@@ -42,7 +42,8 @@ func (j *WordCount) Run(ctx context.Context) (*results.File, error) {
 		return nil, err
 	}
 	text := inputSize(files)
-	fmt.Fprintf(j.Out, "input: %s, %s of text in %s\n", units.Plural(len(files), "file"), units.FormatBytes(text), j.Input)
+	fmt.Fprintf(j.Out, "input: %s, %s of text in %s\n", units.Plural(len(files), "file"), units.FormatBytes(text),
+		j.Input)
 	exchange := Exchange{Name: newExchangeName(), Producers: j.Producers, Consumers: j.Consumers}
 	file := results.New("wordcount")
 	done, seen, err := j.shuffle(ctx, exchange, DealFiles(files, j.Producers), text)
@@ -60,8 +61,10 @@ func (j *WordCount) Run(ctx context.Context) (*results.File, error) {
 		cpu = shared // each worker saw that of the whole process
 	}
 	j.showTop(counts)
-	fmt.Fprintf(j.Out, "through the shuffle: %s words in %.2f s, %s million words/s, %s moved, %.2f s of processor time\n",
-		units.GroupDigits(counts.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(counts.Total, wall)), units.FormatBytes(moved), cpu.Seconds())
+	fmt.Fprintf(j.Out,
+		"through the shuffle: %s words in %.2f s, %s million words/s, %s moved, %.2f s of processor time\n",
+		units.GroupDigits(counts.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(counts.Total, wall)),
+		units.FormatBytes(moved), cpu.Seconds())
 	round := results.Round{
 		results.RecordsPerS: units.PerSecond(counts.Total, wall), results.BytesPerS: units.PerSecond(moved, wall),
 	}
@@ -76,8 +79,10 @@ func (j *WordCount) Run(ctx context.Context) (*results.File, error) {
 	}
 	shuffled := wall
 	wall, cpu = spans([]Span{timer.end()})
-	fmt.Fprintf(j.Out, "without a shuffle:   %s words in %.2f s, %s million words/s in one process, %.2f s of processor time\n",
-		units.GroupDigits(want.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(want.Total, wall)), cpu.Seconds())
+	fmt.Fprintf(j.Out,
+		"without a shuffle:   %s words in %.2f s, %s million words/s in one process, %.2f s of processor time\n",
+		units.GroupDigits(want.Total), wall.Seconds(), units.FormatMillions(units.PerSecond(want.Total, wall)),
+		cpu.Seconds())
 	if shuffled > wall {
 		fmt.Fprintln(j.Out, j.whySlower(runtime.NumCPU()))
 	}
@@ -122,7 +127,8 @@ func (j *WordCount) verify(got, want *WordCounts) error {
 	const shown = 10
 	differ := got.Differences(want)
 	if len(differ) == 0 {
-		fmt.Fprintf(j.Out, "verified: %d words, %d distinct, identical to the single-process count\n", got.Total, got.Distinct())
+		fmt.Fprintf(j.Out, "verified: %d words, %d distinct, identical to the single-process count\n", got.Total,
+			got.Distinct())
 		return nil
 	}
 	for _, d := range differ[:min(shown, len(differ))] {
@@ -146,9 +152,11 @@ func (j *WordCount) countAlone(ctx context.Context, files []InputFile) (*WordCou
 }
 
 // shuffle counts through an exchange. It also returns what an observer saw.
-func (j *WordCount) shuffle(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, results.Round, error) {
+func (j *WordCount) shuffle(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, results.Round,
+	error) {
 	workers := func(where string) string {
-		return fmt.Sprintf("workers: %s and %s, %s", units.Plural(j.Producers, "producer"), units.Plural(j.Consumers, "consumer"), where)
+		return fmt.Sprintf("workers: %s and %s, %s", units.Plural(j.Producers, "producer"),
+			units.Plural(j.Consumers, "consumer"), where)
 	}
 	if j.Embedded {
 		fmt.Fprintln(j.Out, workers("goroutines of this process"))
@@ -182,7 +190,8 @@ func (j *WordCount) consumer(e Exchange, i int) *wordConsumer {
 	return c
 }
 
-func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, d *service, hands [][]InputFile, text int64) ([]result, results.Round, error) {
+func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, d *service, hands [][]InputFile,
+	text int64) ([]result, results.Round, error) {
 	crew := newCrew(j.Launcher)
 	crew.observer, crew.settings, crew.daemon = j.Observer, j.settings(), d
 	defer crew.abandon()
@@ -214,11 +223,13 @@ func (j *WordCount) shuffleProcesses(ctx context.Context, e Exchange, d *service
 }
 
 func progressText(done progressReport, text int64) string {
-	return fmt.Sprintf("read %s of %s, counted %s words", units.FormatBytes(done.Bytes), units.FormatBytes(text), units.GroupDigits(done.Words))
+	return fmt.Sprintf("read %s of %s, counted %s words", units.FormatBytes(done.Bytes), units.FormatBytes(text),
+		units.GroupDigits(done.Words))
 }
 
 // shuffleEmbedded runs all workers as goroutines of this process.
-func (j *WordCount) shuffleEmbedded(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result, error) {
+func (j *WordCount) shuffleEmbedded(ctx context.Context, e Exchange, hands [][]InputFile, text int64) ([]result,
+	error) {
 	c, err := client.Embedded(client.EmbeddedConfig{Memory: daemonMemory}, client.WithName("bench"))
 	if err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ var testdataWords = map[string]int64{
 }
 
 func embeddedCount(out *bytes.Buffer) *WordCount {
-	return &WordCount{Input: "testdata/words", Producers: 3, Consumers: 2, Embedded: true, Top: 2, Environment: Environment{Out: out}}
+	return &WordCount{Input: "testdata/words", Producers: 3, Consumers: 2, Embedded: true, Top: 2,
+		Environment: Environment{Out: out}}
 }
 
 func TestWordsOfAFolderAreCountedAlone(t *testing.T) {

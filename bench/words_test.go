@@ -46,9 +46,11 @@ func TestWordsAreLongestRunsOfWordBytes(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.Equal(t, row.want, readWords(t, strings.NewReader(row.text)))
-			require.Equal(t, row.want, readWords(t, iotest.DataErrReader(strings.NewReader(row.text))), "data with the end")
+			require.Equal(t, row.want, readWords(t, iotest.DataErrReader(strings.NewReader(row.text))),
+				"data with the end")
 			if len(row.text) < 1000 {
-				require.Equal(t, row.want, readWords(t, iotest.OneByteReader(strings.NewReader(row.text))), "byte by byte")
+				require.Equal(t, row.want, readWords(t, iotest.OneByteReader(strings.NewReader(row.text))),
+					"byte by byte")
 			}
 		})
 	}
@@ -57,7 +59,8 @@ func TestWordsAreLongestRunsOfWordBytes(t *testing.T) {
 func TestWordAcrossTheEndOfTheBufferIsWhole(t *testing.T) {
 	for shift := range 5 {
 		text := strings.Repeat(" ", wordBufferSize-shift) + "abcd efgh"
-		require.Equal(t, []string{"abcd", "efgh"}, readWords(t, strings.NewReader(text)), "%d bytes before the end", shift)
+		require.Equal(t, []string{"abcd", "efgh"}, readWords(t, strings.NewReader(text)), "%d bytes before the end",
+			shift)
 	}
 }
 

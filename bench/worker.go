@@ -87,7 +87,8 @@ type failure struct {
 func newFailure(err error) *failure {
 	f := &failure{Text: err.Error()}
 	for _, consequence := range []error{
-		shuffle.ErrProducerLost, shuffle.ErrConsumerLost, shuffle.ErrPartitionFailed, unix.EPIPE, unix.ECONNRESET, io.ErrUnexpectedEOF,
+		shuffle.ErrProducerLost, shuffle.ErrConsumerLost, shuffle.ErrPartitionFailed, unix.EPIPE, unix.ECONNRESET,
+		io.ErrUnexpectedEOF,
 		errCallLost,
 	} {
 		f.Consequence = f.Consequence || errors.Is(err, consequence)

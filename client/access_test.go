@@ -101,7 +101,8 @@ func TestPartitionIsReadByWhomItsCreatorAllows(t *testing.T) {
 		who     *Client
 		token   string
 		allowed bool
-	}{{stranger, "", false}, {stranger, "open", false}, {stranger, "sesame", true}, {producer, "", true}, {root, "", true}} {
+	}{{stranger, "", false}, {stranger, "open", false}, {stranger, "sesame", true}, {producer, "", true},
+		{root, "", true}} {
 		inputs := gateOf(s.ID, 0)
 		if test.allowed {
 			inputs = gateOf(s.ID, map[*Client]int{stranger: 0, producer: 1, root: 2}[test.who])

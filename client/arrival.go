@@ -28,13 +28,16 @@ func (c *Client) arrived(msg *controlpb.ServerMessage, fds ipc.FDs, lost error) 
 	switch body := msg.GetBody().(type) {
 	case *controlpb.ServerMessage_PartitionCreated:
 		m := body.PartitionCreated
-		a.region, a.doorbell, a.err = mapBoth(fds, lost, "partition_created", memseg.ReadWrite, m.GetRegionSize(), m.GetDoorbellSize())
+		a.region, a.doorbell, a.err = mapBoth(fds, lost, "partition_created", memseg.ReadWrite, m.GetRegionSize(),
+			m.GetDoorbellSize())
 	case *controlpb.ServerMessage_GateOpened:
 		m := body.GateOpened
-		a.region, a.doorbell, a.err = mapBoth(fds, lost, "gate_opened", memseg.ReadWrite, m.GetRegionSize(), m.GetDoorbellSize())
+		a.region, a.doorbell, a.err = mapBoth(fds, lost, "gate_opened", memseg.ReadWrite, m.GetRegionSize(),
+			m.GetDoorbellSize())
 	case *controlpb.ServerMessage_ConsumerAttached:
 		m := body.ConsumerAttached
-		a.acquire(peerKey{gate: true, id: m.GetGateId()}, func() (*peerMapping, error) { return openConsumerGate(m, fds, lost) })
+		a.acquire(peerKey{gate: true, id: m.GetGateId()},
+			func() (*peerMapping, error) { return openConsumerGate(m, fds, lost) })
 	case *controlpb.ServerMessage_InputReady:
 		m := body.InputReady
 		a.acquire(peerKey{id: m.GetEpoch()}, func() (*peerMapping, error) { return openPartition(m, fds, lost) })

@@ -25,7 +25,8 @@ import (
 func TestProcessWhoseGoroutinesWriteAndEndAPartitionAtOnce(t *testing.T) {
 	d := startDaemon(t, testConfig())
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childRole+"=careless writers", childPartition+"="+shuffle.NewPartitionID().String(), SocketVariable+"="+d.path)
+	child.Env = append(os.Environ(), childRole+"=careless writers",
+		childPartition+"="+shuffle.NewPartitionID().String(), SocketVariable+"="+d.path)
 	child.Stderr = os.Stderr
 	stdout, err := child.StdoutPipe()
 	require.NoError(t, err)
@@ -39,7 +40,8 @@ func TestProcessWhoseGoroutinesWriteAndEndAPartitionAtOnce(t *testing.T) {
 	for range carelessRounds {
 		var begun, over carelessRound
 		require.NoError(t, lines.Decode(&begun), "the process has ended")
-		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: begun.ID}}, Timeout: time.Hour})
+		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: begun.ID}},
+			Timeout: time.Hour})
 		require.NoError(t, err)
 		var read [2]uint64
 		var end error

@@ -33,7 +33,8 @@ type carelessRound struct {
 }
 
 // carelessEnds are the ways in which a partition is ended under its writers.
-var carelessEnds = map[string]func(ctx context.Context, p shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error{
+var carelessEnds = map[string]func(ctx context.Context, p shuffle.ResultPartition,
+	w *writer.RecordWriter[[]byte]) error{
 	"close": func(context.Context, shuffle.ResultPartition, *writer.RecordWriter[[]byte]) error { return nil },
 	"finish": func(ctx context.Context, _ shuffle.ResultPartition, w *writer.RecordWriter[[]byte]) error {
 		for {
@@ -162,7 +163,8 @@ func stepAside() { time.Sleep(time.Duration(rand.IntN(20)) * time.Microsecond) }
 // Beside a reservation of the other one, a write is an invalid argument.
 func nameOf(err error) string {
 	for _, named := range []error{
-		shuffle.ErrConcurrentUse, shuffle.ErrInvalidArgument, shuffle.ErrClosed, shuffle.ErrFinished, shuffle.ErrPartitionFailed, shuffle.ErrPartitionReleased,
+		shuffle.ErrConcurrentUse, shuffle.ErrInvalidArgument, shuffle.ErrClosed, shuffle.ErrFinished,
+		shuffle.ErrPartitionFailed, shuffle.ErrPartitionReleased,
 	} {
 		if errors.Is(err, named) {
 			return named.Error()

@@ -64,7 +64,8 @@ func WithWait() Option { return func(o *options) { o.wait = true } }
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
 func newOptions(opts []Option) (options, error) {
-	o := options{socket: os.Getenv(SocketVariable), name: filepath.Base(os.Args[0]), log: slog.New(slog.DiscardHandler), tidyPause: time.Second}
+	o := options{socket: os.Getenv(SocketVariable), name: filepath.Base(os.Args[0]), log: slog.New(slog.DiscardHandler),
+		tidyPause: time.Second}
 	if o.socket == "" {
 		o.socket = DefaultSocket
 	}
@@ -153,7 +154,8 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("waited %v for the daemon: %w: %w", time.Since(start).Round(time.Millisecond), ctxerr.Of(ctx), reason)
+			return nil, fmt.Errorf("waited %v for the daemon: %w: %w", time.Since(start).Round(time.Millisecond),
+				ctxerr.Of(ctx), reason)
 		}
 	}
 }
@@ -171,7 +173,8 @@ func mayComeLater(err error) bool {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
 		return true
-	case errors.Is(err, shuffle.ErrPermission), errors.Is(err, shuffle.ErrQuotaExceeded), errors.Is(err, shuffle.ErrProtocol):
+	case errors.Is(err, shuffle.ErrPermission), errors.Is(err, shuffle.ErrQuotaExceeded),
+		errors.Is(err, shuffle.ErrProtocol):
 		return false
 	}
 	return errors.Is(err, shuffle.ErrDraining) || errors.Is(err, shuffle.ErrDaemonLost) // it has ended meanwhile
@@ -182,7 +185,8 @@ func mayComeLater(err error) bool {
 func newClient(ctx context.Context, conn *ipc.Conn, o options, cleanup func() error) (*Client, error) {
 	c := &Client{
 		conn: conn, outbox: ipc.NewOutbox(conn, outboxLimit), log: o.log, cleanup: cleanup,
-		calls: make(map[uint64]*call), undoing: make(map[shuffle.PartitionID]chan struct{}), partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
+		calls: make(map[uint64]*call), undoing: make(map[shuffle.PartitionID]chan struct{}),
+		partitions: make(map[uint64]*remotePartition), gates: make(map[uint64]*remoteGate),
 		ended: make(chan struct{}), done: make(chan struct{}),
 	}
 	conn.KeepSpareDescriptors()
@@ -208,12 +212,15 @@ func (c *Client) hello(ctx context.Context, name string, operator bool) error {
 	defer reply.drop()
 	m := reply.msg.GetHelloReply()
 	if m == nil || m.GetVersion() < ipc.MinProtocolVersion || m.GetVersion() > ipc.MaxProtocolVersion {
-		return fmt.Errorf("hello_reply.version: got %d, want %d to %d: %w", m.GetVersion(), ipc.MinProtocolVersion, ipc.MaxProtocolVersion, shuffle.ErrProtocol)
+		return fmt.Errorf("hello_reply.version: got %d, want %d to %d: %w", m.GetVersion(), ipc.MinProtocolVersion,
+			ipc.MaxProtocolVersion, shuffle.ErrProtocol)
 	}
 	c.daemon = Daemon{
-		Version: m.GetDaemonVersion(), ProtocolVersion: m.GetVersion(), SegmentSize: int(m.GetLimits().GetSegmentSize()),
-		TotalSegments: int64(m.GetLimits().GetTotalSegments()),
-		MaxPartitions: int(m.GetLimits().GetMaxPartitions()), MaxInputsPerGate: int(m.GetLimits().GetMaxInputsPerGate()),
+		Version: m.GetDaemonVersion(), ProtocolVersion: m.GetVersion(),
+		SegmentSize:      int(m.GetLimits().GetSegmentSize()),
+		TotalSegments:    int64(m.GetLimits().GetTotalSegments()),
+		MaxPartitions:    int(m.GetLimits().GetMaxPartitions()),
+		MaxInputsPerGate: int(m.GetLimits().GetMaxInputsPerGate()),
 	}
 	copy(c.daemon.BootID[:], m.GetBootId())
 	c.common = ipc.CommonFeatures(ipc.Features(m.GetFeatures()), ipc.SupportedFeatures)

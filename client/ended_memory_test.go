@@ -70,7 +70,8 @@ func TestEndedPartitionKeepsOnlyWhatItsReaderMayStillRead(t *testing.T) {
 				require.Equal(t, string(framed(fmt.Sprintf("%0*d", size, i)))[:len(b.Bytes())], string(b.Bytes()))
 				require.NoError(t, b.Release())
 			}
-			require.Eventually(t, func() bool { return d.Snapshot().Memory.Ended == left-3*4096 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return d.Snapshot().Memory.Ended == left-3*4096 }, patience,
+				time.Millisecond)
 			rows, err = consumer.List(testContext(t))
 			require.NoError(t, err)
 			require.True(t, rows[0].StillSince.After(since), "it has moved")
@@ -135,7 +136,8 @@ func TestHonestPairGoesOnBesideClientsThatTakeWhatTheyWereNotGiven(t *testing.T)
 				return
 			}
 			defer func() { _ = c.Close() }()
-			p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined, Subpartitions: 1})
+			p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+				Type: shuffle.Pipelined, Subpartitions: 1})
 			if err != nil {
 				hostile <- err
 				return

@@ -70,8 +70,14 @@ func TestFailAndReleaseAreToldUnderAnEndedContext(t *testing.T) {
 	producer, consumer := d.dial(t), d.dial(t)
 	cause := errors.New("the source has stopped")
 	for want, call := range map[error]func(p shuffle.ResultPartition, ctx context.Context) error{
-		shuffle.ErrPartitionFailed:   func(p shuffle.ResultPartition, ctx context.Context) error { return p.Fail(ctx, cause) },
-		shuffle.ErrPartitionReleased: func(p shuffle.ResultPartition, ctx context.Context) error { return p.Release(ctx) },
+		shuffle.ErrPartitionFailed: func(p shuffle.ResultPartition, ctx context.Context) error {
+			return p.Fail(ctx,
+				cause)
+		},
+		shuffle.ErrPartitionReleased: func(p shuffle.ResultPartition,
+			ctx context.Context) error {
+			return p.Release(ctx)
+		},
 	} {
 		p, gate := attachedPair(t, producer, consumer)
 		require.NoError(t, p.FlushAll())

@@ -116,7 +116,8 @@ func (g *remoteGate) open(spec shuffle.GateSpec, answer reply) (err error) {
 }
 
 func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []shuffle.Input, timeout time.Duration) error {
-	m := &controlpb.AddInputs{GateId: g.id, FirstChannel: uint32(first), TimeoutMs: uint64((timeout + time.Millisecond - 1) / time.Millisecond)}
+	m := &controlpb.AddInputs{GateId: g.id, FirstChannel: uint32(first),
+		TimeoutMs: uint64((timeout + time.Millisecond - 1) / time.Millisecond)}
 	for i := range inputs {
 		in := &inputs[i]
 		m.Inputs = append(m.Inputs, &controlpb.Input{
@@ -124,7 +125,8 @@ func (g *remoteGate) addInputs(ctx context.Context, first int, inputs []shuffle.
 			OwnerUid: in.Owner, MinAttempt: in.MinAttempt, ExactAttempt: in.ExactAttempt, Name: in.Name,
 		})
 	}
-	answer, err := g.client.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_AddInputs{AddInputs: m}}, nil)
+	answer, err := g.client.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_AddInputs{AddInputs: m}},
+		nil)
 	if err != nil {
 		return err
 	}
@@ -173,7 +175,9 @@ func (g *remoteGate) release() {
 }
 
 func (c *Client) sendCloseGate(id uint64) {
-	c.send(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_CloseGate{CloseGate: &controlpb.CloseGate{GateId: id}}})
+	c.send(
+		&controlpb.ClientMessage{Body: &controlpb.ClientMessage_CloseGate{CloseGate: &controlpb.CloseGate{GateId: id}}},
+	)
 }
 
 func (c *Client) postCloseChannel(gate uint64, channel uint32, consumed bool) {
@@ -206,7 +210,8 @@ func (g *remoteGate) openView(m *controlpb.InputReady, a *arrival) (*partition.S
 		return nil, err
 	}
 	var view *partition.SubpartitionView
-	view, err = partition.NewSubpartitionView(mapping.region, mapping.partition, mapping.doorbell, int(m.GetSubpartition()),
+	view, err = partition.NewSubpartitionView(mapping.region, mapping.partition, mapping.doorbell,
+		int(m.GetSubpartition()),
 		g.gate.ChannelWords(int(m.GetChannel())), func(whole bool) {
 			c.maps.release(key)
 			c.postCloseChannel(g.id, m.GetChannel(), whole)
@@ -226,8 +231,10 @@ func openPartition(m *controlpb.InputReady, fds ipc.FDs, lost error) (_ *peerMap
 	}
 	mapping := &peerMapping{region: region, doorbell: doorbell}
 	mapping.partition, err = memseg.DecodePartitionHeader(region.Bytes(), int64(region.Size()))
-	if err == nil && (string(mapping.partition.ID[:]) != string(m.GetPartitionId()) || mapping.partition.Epoch != m.GetEpoch()) {
-		err = fmt.Errorf("input_ready: the region is of partition %x, epoch %#x", mapping.partition.ID, mapping.partition.Epoch)
+	if err == nil &&
+		(string(mapping.partition.ID[:]) != string(m.GetPartitionId()) || mapping.partition.Epoch != m.GetEpoch()) {
+		err = fmt.Errorf("input_ready: the region is of partition %x, epoch %#x", mapping.partition.ID,
+			mapping.partition.Epoch)
 	}
 	if err != nil {
 		_ = region.Close()

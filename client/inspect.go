@@ -55,7 +55,8 @@ func (c *Client) InspectOf(ctx context.Context, id shuffle.PartitionID, owner ui
 }
 
 func (c *Client) inspect(ctx context.Context, m *controlpb.InspectPartition) (shuffle.PartitionInfo, error) {
-	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_InspectPartition{InspectPartition: m}}, nil)
+	answer, err := c.call(ctx,
+		&controlpb.ClientMessage{Body: &controlpb.ClientMessage_InspectPartition{InspectPartition: m}}, nil)
 	if err != nil {
 		return shuffle.PartitionInfo{}, during(fmt.Sprintf("inspect partition %x", m.GetPartitionId()), err)
 	}

@@ -63,7 +63,8 @@ func runChild(role string) {
 			}
 		}
 	case "producer with a quota":
-		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1, MaxBuffersPerChannel: childQuota})
+		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 1,
+			MaxBuffersPerChannel: childQuota})
 		if err != nil {
 			fail(err)
 		}

@@ -36,9 +36,10 @@ func TestCreateRefusesWhatCannotBe(t *testing.T) {
 		"zero id":                 {shuffle.PartitionSpec{Subpartitions: 1}, shuffle.ErrInvalidArgument, "ID"},
 		"no subpartition":         {spec(0), shuffle.ErrInvalidArgument, "Subpartitions is 0"},
 		"a million subpartitions": {spec(1_000_000), shuffle.ErrInvalidArgument, "Subpartitions is 1000000"},
-		"unknown type":            {with(func(s *shuffle.PartitionSpec) { s.Type = 9 }), shuffle.ErrInvalidArgument, "type 9"},
-		"twice":                   {existing, shuffle.ErrAlreadyExists, existing.ID.String()},
-		"more than there is":      {spec(4096), shuffle.ErrInsufficientBuffers, "required 4097, but only 4094 available"},
+		"unknown type": {with(func(s *shuffle.PartitionSpec) { s.Type = 9 }), shuffle.ErrInvalidArgument,
+			"type 9"},
+		"twice":              {existing, shuffle.ErrAlreadyExists, existing.ID.String()},
+		"more than there is": {spec(4096), shuffle.ErrInsufficientBuffers, "required 4097, but only 4094 available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.CreatePartition(testContext(t), test.spec)
@@ -102,7 +103,9 @@ func TestLimitsAreNamedAndTheirSlotsComeBack(t *testing.T) {
 		p1, p2 := create(t, c, s1), create(t, c, s2)
 		_, err := c.CreatePartition(ctx, spec(1))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-		require.ErrorContains(t, err, fmt.Sprintf("limit --max-partitions of the daemon: 2 in use (2 by uid %d) and 1 more, limit 2: raise it", os.Geteuid()))
+		require.ErrorContains(t, err,
+			fmt.Sprintf("limit --max-partitions of the daemon: 2 in use (2 by uid %d) and 1 more, limit 2: raise it",
+				os.Geteuid()))
 		g1, g2 := openOne(t, c, s1.ID, 0), openOne(t, c, s2.ID, 0)
 		_, err = c.OpenGate(ctx, gateOf(s1.ID, 0))
 		require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
@@ -165,7 +168,8 @@ func TestStrictIsolationForbidsNewWriters(t *testing.T) {
 		}
 	}()
 	require.Len(t, readAll(t, gate)[0], 20_000)
-	require.Eventually(t, func() bool { return d.Snapshot().Partitions[0].State == "consumed" }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return d.Snapshot().Partitions[0].State == "consumed" }, patience,
+		time.Millisecond)
 	require.Len(t, d.Snapshot().Partitions, 1, "its producer can still write it")
 	require.NoError(t, p.Close())
 	require.NoError(t, gate.Close())
@@ -249,7 +253,11 @@ func TestAClientThatTheDaemonGivesUpReadsAndWritesNothingMore(t *testing.T) {
 	b, err := gate.Next(testContext(t))
 	require.NoError(t, err)
 	require.NoError(t, b.Release())
-	c.post(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ClosePartition{ClosePartition: &controlpb.ClosePartition{Epoch: 1}}})
+	c.post(
+		&controlpb.ClientMessage{
+			Body: &controlpb.ClientMessage_ClosePartition{ClosePartition: &controlpb.ClosePartition{Epoch: 1}},
+		},
+	)
 	require.Eventually(t, func() bool {
 		b, ok, err := gate.TryNext()
 		if ok {

@@ -44,7 +44,8 @@ type testDaemon struct {
 }
 
 func testConfig() daemon.Config {
-	return daemon.Config{Memory: 16 << 20, SegmentSize: 4096, FloatingTarget: 128 << 10, FirstOrdinal: firstOrdinal, Version: "test"}
+	return daemon.Config{Memory: 16 << 20, SegmentSize: 4096, FloatingTarget: 128 << 10, FirstOrdinal: firstOrdinal,
+		Version: "test"}
 }
 
 func startDaemon(t testing.TB, config daemon.Config) *testDaemon {

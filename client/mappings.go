@@ -71,7 +71,8 @@ func (m *mappings) release(key peerKey) {
 // mapBoth maps a region and its doorbell from the two descriptors of a message,
 // after checking that they are what the daemon said. lost is why they did not
 // come, if they did not. Descriptors that were not used are left in fds.
-func mapBoth(fds ipc.FDs, lost error, message string, access memseg.Access, regionSize, doorbellSize uint64) (region, doorbell *memseg.Region, err error) {
+func mapBoth(fds ipc.FDs, lost error, message string, access memseg.Access, regionSize, doorbellSize uint64) (region,
+	doorbell *memseg.Region, err error) {
 	if lost != nil {
 		return nil, nil, lost
 	}
@@ -92,7 +93,8 @@ func mapBoth(fds ipc.FDs, lost error, message string, access memseg.Access, regi
 func mapObject(fd int, size uint64, name string, access memseg.Access) (*memseg.Region, error) {
 	if size > math.MaxInt64 {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("%s: got %d bytes, want at most %d: %w", name, size, int64(math.MaxInt64), shuffle.ErrProtocol)
+		return nil, fmt.Errorf("%s: got %d bytes, want at most %d: %w", name, size, int64(math.MaxInt64),
+			shuffle.ErrProtocol)
 	}
 	m, err := memseg.ReceiveMemfd(fd, int64(size), name)
 	if err != nil {

@@ -17,7 +17,8 @@ func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
 		Types: []any{(*Client)(nil)},
 		Functions: map[string]any{
-			"Dial": Dial, "Embedded": Embedded, "WithLogger": WithLogger, "WithName": WithName, "WithOperator": WithOperator, "WithWait": WithWait,
+			"Dial": Dial, "Embedded": Embedded, "WithLogger": WithLogger, "WithName": WithName,
+			"WithOperator": WithOperator, "WithWait": WithWait,
 			"WithSocket": WithSocket,
 		},
 		Errors: []error{shuffle.ErrInvalidArgument, fs.ErrNotExist},

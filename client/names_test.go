@@ -129,7 +129,8 @@ func TestRefusedReadsLeaveALineForTheOperatorAndNothingForTheIntruder(t *testing
 		_, err := hostile.InspectOf(ctx, id, owner)
 		require.ErrorIs(t, err, shuffle.ErrPartitionNotFound)
 		gate, openErr := hostile.OpenGate(ctx, shuffle.GateSpec{
-			Inputs: []shuffle.Input{{Partition: id, Owner: new(uint32(owner)), Token: "guess"}}, Timeout: time.Millisecond,
+			Inputs:  []shuffle.Input{{Partition: id, Owner: new(uint32(owner)), Token: "guess"}},
+			Timeout: time.Millisecond,
 		})
 		require.NoError(t, openErr)
 		_, next := nextError(t, gate)
@@ -199,7 +200,8 @@ func TestAnErrorNamesWhatTheConsumerWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = nextError(t, gate)
 	require.ErrorIs(t, err, shuffle.ErrPartitionNotFound)
-	require.ErrorContains(t, err, fmt.Sprintf(`"job-42/map-3" (%s) of uid %d, attempt 7 or newer did not appear within 1ms`, id, os.Geteuid()))
+	require.ErrorContains(t, err,
+		fmt.Sprintf(`"job-42/map-3" (%s) of uid %d, attempt 7 or newer did not appear within 1ms`, id, os.Geteuid()))
 	require.NoError(t, gate.Close())
 	_, err = c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id, Name: "\xff"}}})
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
@@ -346,7 +348,8 @@ func TestTextsOfOthersReachAConsumerEscaped(t *testing.T) {
 	require.NoError(t, err)
 	gate, err := consumer.OpenGate(testContext(t), gateOf(s.ID, 0))
 	require.NoError(t, err)
-	require.NoError(t, p.Fail(testContext(t), errors.New("boom\x1b]0;title\a\nall is well \xff\u202e"+strings.Repeat("x", 1<<20))))
+	require.NoError(t,
+		p.Fail(testContext(t), errors.New("boom\x1b]0;title\a\nall is well \xff\u202e"+strings.Repeat("x", 1<<20))))
 	_, err = gate.Next(testContext(t))
 	require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
 	require.ErrorContains(t, err, `"na\x1b[2Jme"`)

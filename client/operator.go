@@ -38,7 +38,8 @@ func (c *Client) Clients(ctx context.Context) ([]ClientInfo, error) {
 	var rows []ClientInfo
 	request := &controlpb.ListClients{}
 	for {
-		answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ListClients{ListClients: request}}, nil)
+		answer, err := c.call(ctx,
+			&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ListClients{ListClients: request}}, nil)
 		if err != nil {
 			return nil, during("list clients", err)
 		}
@@ -46,8 +47,10 @@ func (c *Client) Clients(ctx context.Context) ([]ClientInfo, error) {
 		page := answer.msg.GetClientList()
 		for _, m := range page.GetClients() {
 			rows = append(rows, ClientInfo{
-				ID: m.GetId(), Name: m.GetName(), Process: shuffle.Principal{UID: m.GetUid(), GID: m.GetGid(), PID: int32(m.GetPid())},
-				Connected: time.Unix(0, m.GetConnectedUnixNano()), Idle: time.Duration(m.GetIdleNs()), Greeted: m.GetGreeted(),
+				ID: m.GetId(), Name: m.GetName(), Process: shuffle.Principal{UID: m.GetUid(), GID: m.GetGid(),
+					PID: int32(m.GetPid())},
+				Connected: time.Unix(0, m.GetConnectedUnixNano()), Idle: time.Duration(m.GetIdleNs()),
+				Greeted:    m.GetGreeted(),
 				Partitions: int(m.GetPartitions()), Gates: int(m.GetGates()), Inputs: int(m.GetInputs()),
 				UnsentMessages: int(m.GetUnsentMessages()), UnsentBytes: int64(m.GetUnsentBytes()),
 				DescriptorsUnderWay: int(m.GetDescriptorsUnderWay()), BytesUnderWay: int64(m.GetBytesUnderWay()),

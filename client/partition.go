@@ -60,10 +60,12 @@ func (c *Client) CreatePartition(ctx context.Context, spec shuffle.PartitionSpec
 	settled := make(chan struct{})
 	answer, err := c.call(ctx, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CreatePartition{
 		CreatePartition: &controlpb.CreatePartition{
-			PartitionId: spec.ID[:], Attempt: spec.Attempt, Name: spec.Name, Type: uint32(spec.Type), Subpartitions: uint32(spec.Subpartitions),
+			PartitionId: spec.ID[:], Attempt: spec.Attempt, Name: spec.Name, Type: uint32(spec.Type),
+			Subpartitions:     uint32(spec.Subpartitions),
 			BuffersPerChannel: uint32(spec.BuffersPerChannel), FloatingBuffers: uint32(spec.FloatingBuffers),
-			MaxBuffersPerChannel: uint32(min(spec.MaxBuffersPerChannel, 1<<31-1)), OnConsumerLost: uint32(spec.OnConsumerLost),
-			AllowedUids: spec.AllowedUIDs, AllowedGids: spec.AllowedGIDs, Token: spec.Token,
+			MaxBuffersPerChannel: uint32(min(spec.MaxBuffersPerChannel, 1<<31-1)),
+			OnConsumerLost:       uint32(spec.OnConsumerLost),
+			AllowedUids:          spec.AllowedUIDs, AllowedGids: spec.AllowedGIDs, Token: spec.Token,
 			Replace: spec.Replace,
 		},
 	}}, &outcome{
@@ -179,7 +181,8 @@ func (r *remotePartition) giveUp() {
 }
 
 // open maps the partition and says so.
-func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, answer reply) (*partition.ResultPartition, error) {
+func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec,
+	answer reply) (*partition.ResultPartition, error) {
 	m := answer.msg.GetPartitionCreated()
 	if m == nil {
 		return nil, fmt.Errorf("answer is not partition_created: %w", shuffle.ErrProtocol)
@@ -192,7 +195,8 @@ func (r *remotePartition) open(ctx context.Context, spec shuffle.PartitionSpec, 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, shuffle.ErrProtocol)
 	}
-	if layout.ID != [16]byte(spec.ID) || layout.Epoch != r.epoch || layout.Subpartitions != spec.Subpartitions || layout.Segments != int(m.GetPoolMax()) {
+	if layout.ID != [16]byte(spec.ID) || layout.Epoch != r.epoch || layout.Subpartitions != spec.Subpartitions ||
+		layout.Segments != int(m.GetPoolMax()) {
 		return nil, fmt.Errorf("the region is not that of the partition: %w", shuffle.ErrProtocol)
 	}
 	r.segments = layout.Segments
@@ -279,7 +283,8 @@ func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, a *arrival) (*parti
 	if err != nil {
 		return nil, err
 	}
-	link, err := partition.NewConsumerLink(mapping.region, mapping.gate, mapping.doorbell, int(m.GetChannel()), func() { c.maps.release(key) })
+	link, err := partition.NewConsumerLink(mapping.region, mapping.gate, mapping.doorbell, int(m.GetChannel()),
+		func() { c.maps.release(key) })
 	if err != nil {
 		c.maps.release(key)
 	}
@@ -288,7 +293,8 @@ func (c *Client) linkConsumer(m *controlpb.ConsumerAttached, a *arrival) (*parti
 
 // openConsumerGate maps the gate of a consumer.
 func openConsumerGate(m *controlpb.ConsumerAttached, fds ipc.FDs, lost error) (*peerMapping, error) {
-	region, doorbell, err := mapBoth(fds, lost, "consumer_attached", memseg.ReadOnly, m.GetGateRegionSize(), m.GetDoorbellSize())
+	region, doorbell, err := mapBoth(fds, lost, "consumer_attached", memseg.ReadOnly, m.GetGateRegionSize(),
+		m.GetDoorbellSize())
 	if err != nil {
 		return nil, err
 	}

@@ -55,13 +55,15 @@ func TestPartitionIsAdmittedOnlyIfItCanWrite(t *testing.T) {
 		spec       shuffle.PartitionSpec
 		consumer   bool // one that reads nothing
 	}{
-		{"unbounded without a consumer", 1 << 20, 0, 3, shuffle.PartitionSpec{Type: shuffle.Pipelined, Subpartitions: 1}, false},
+		{"unbounded without a consumer", 1 << 20, 0, 3, shuffle.PartitionSpec{Type: shuffle.Pipelined,
+			Subpartitions: 1}, false},
 		{"bounded and stopped", 1 << 20, 1 << 19, 4, shuffle.PartitionSpec{Subpartitions: 4}, true},
 		{"bounded and unread", 1 << 20, 1 << 18, 12, shuffle.PartitionSpec{Subpartitions: 3}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			config := testConfig()
-			config.Memory, config.FloatingTarget, config.AdmissionTimeout = row.memory, row.floating, 50*time.Millisecond
+			config.Memory, config.FloatingTarget, config.AdmissionTimeout = row.memory, row.floating,
+				50*time.Millisecond
 			d := startDaemon(t, config)
 			c := d.dial(t)
 			var filled []shuffle.ResultPartition
@@ -79,7 +81,8 @@ func TestPartitionIsAdmittedOnlyIfItCanWrite(t *testing.T) {
 					gates = append(gates, openOne(t, c, s.ID, 0))
 				}
 				for sub := range s.Subpartitions {
-					require.NoError(t, p.EmitRecord(testContext(t), framed("a first record"), sub), "partition %d", len(filled))
+					require.NoError(t, p.EmitRecord(testContext(t), framed("a first record"), sub), "partition %d",
+						len(filled))
 				}
 				fill(t, d, p)
 				filled = append(filled, p)
@@ -238,6 +241,7 @@ func TestFinishedPartitionKeepsOnlyWhatIsUnread(t *testing.T) {
 	require.Eventually(t, func() bool { return stats().Used == 10 }, patience, time.Millisecond)
 	require.Zero(t, stats().Reserved)
 	require.Len(t, readAll(t, gate)[0], 5)
-	require.Eventually(t, func() bool { return stats().Used == 5 }, patience, time.Millisecond, "the other subpartition")
+	require.Eventually(t, func() bool { return stats().Used == 5 }, patience, time.Millisecond,
+		"the other subpartition")
 	require.NoError(t, gate.Close())
 }

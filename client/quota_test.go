@@ -38,7 +38,8 @@ func TestConsumerThatKeepsTheQuotaOfItsProducerIsTold(t *testing.T) {
 				if err != nil {
 					require.ErrorIs(t, err, shuffle.ErrTooManyBuffersHeld)
 					require.ErrorContains(t, err, "3 are kept, the oldest is element "+strconv.Itoa(got-keep))
-					require.ErrorContains(t, err, "it goes on with at most 2 held back, fewer than its MaxBuffersPerChannel allows the subpartition: release buffers and read on")
+					require.ErrorContains(t, err,
+						"it goes on with at most 2 held back, fewer than its MaxBuffersPerChannel allows the subpartition: release buffers and read on")
 					require.Len(t, kept, keep)
 					if told++; told == 2 { // once is like the next time
 						keep = 1

@@ -17,7 +17,8 @@ import (
 )
 
 // produceStage runs the producer of a stage once.
-func produceStage(ctx context.Context, c *Client, id shuffle.PartitionID, emit func(shuffle.ResultPartition) error) error {
+func produceStage(ctx context.Context, c *Client, id shuffle.PartitionID,
+	emit func(shuffle.ResultPartition) error) error {
 	attempt, err := c.NextAttempt(ctx, id)
 	if err != nil {
 		return err // no attempt is left: the stage needs another id
@@ -38,7 +39,8 @@ func produceStage(ctx context.Context, c *Client, id shuffle.PartitionID, emit f
 
 // consumeStage reads one subpartition of a stage, whole, from whichever attempt is
 // the first to be whole.
-func consumeStage(ctx context.Context, c *Client, id shuffle.PartitionID, subpartition int) (records []string, err error) {
+func consumeStage(ctx context.Context, c *Client, id shuffle.PartitionID, subpartition int) (records []string,
+	err error) {
 	input := shuffle.Input{Partition: id, Subpartition: subpartition}
 	for {
 		records, err = readAttempt(ctx, c, input)

@@ -81,7 +81,8 @@ func TestWidePartitionsAndManySmallOnesFitTheDefaultLimits(t *testing.T) {
 		{"2,000 small partitions", 256 << 20, 32 << 10, 1, 2, 2000},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			d := startDaemon(t, daemon.Config{Memory: row.memory, SegmentSize: row.segmentSize, FirstOrdinal: firstOrdinal, Version: "test"})
+			d := startDaemon(t, daemon.Config{Memory: row.memory, SegmentSize: row.segmentSize,
+				FirstOrdinal: firstOrdinal, Version: "test"})
 			producer, consumer := d.dial(t), d.dial(t)
 			var partitions []shuffle.ResultPartition
 			for range row.partitions {
@@ -93,7 +94,8 @@ func TestWidePartitionsAndManySmallOnesFitTheDefaultLimits(t *testing.T) {
 			if row.subpartitions > 1 {
 				require.LessOrEqual(t, perQueue, int64(900))
 			} else {
-				require.LessOrEqual(t, perQueue, int64(5*4096), "header, queue and markers in four pages, and a doorbell")
+				require.LessOrEqual(t, perQueue, int64(5*4096),
+					"header, queue and markers in four pages, and a doorbell")
 			}
 			first, last := partitions[0], partitions[row.partitions-1]
 			for _, p := range []shuffle.ResultPartition{first, last} {

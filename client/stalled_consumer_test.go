@@ -47,7 +47,8 @@ func TestStalledConsumerBoundsWhatItsProducerWrites(t *testing.T) {
 	var info shuffle.PartitionInfo
 	require.Eventually(t, func() bool { // it has all it will be granted, and waits
 		info, err = c.Inspect(ctx, s.ID)
-		return err == nil && info.SegmentsHeld == info.PoolMax && p.BytesOut() == int64(info.PoolMax*testConfig().SegmentSize)
+		return err == nil && info.SegmentsHeld == info.PoolMax &&
+			p.BytesOut() == int64(info.PoolMax*testConfig().SegmentSize)
 	}, patience, time.Millisecond)
 	stop()
 	require.ErrorIs(t, <-blocked, context.Canceled)

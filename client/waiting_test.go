@@ -40,7 +40,8 @@ func TestBackPressureAndIdleTimeAreShownWhileTheyLast(t *testing.T) {
 			rows, err := consumer.List(testContext(t))
 			require.NoError(t, err)
 			now := d.Snapshot().Totals
-			if len(rows) != 1 || rows[0].BackPressured <= before.BackPressured || now.BackPressured <= totals.BackPressured || now.ConsumerIdle <= totals.ConsumerIdle {
+			if len(rows) != 1 || rows[0].BackPressured <= before.BackPressured ||
+				now.BackPressured <= totals.BackPressured || now.ConsumerIdle <= totals.ConsumerIdle {
 				return false
 			}
 			before, totals = rows[0], now
@@ -75,7 +76,8 @@ func TestWaitOfADeadProducerDoesNotGrow(t *testing.T) {
 	}()
 	held, err := gate.Next(testContext(t))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.BackPressured() > 0 && d.Snapshot().Totals.BackPressured > 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return p.BackPressured() > 0 && d.Snapshot().Totals.BackPressured > 0 },
+		patience, time.Millisecond)
 	require.NoError(t, producer.conn.Close()) // as the kernel does for a killed process
 	require.Eventually(t, func() bool { return d.Snapshot().Partitions[0].State == "lost" }, patience, time.Millisecond)
 	waited := d.Snapshot().Totals.BackPressured

@@ -86,7 +86,8 @@ func TestSlowConsumerOfAReleasedPartitionReadsNoZeros(t *testing.T) {
 				require.Equal(t, strconv.Itoa(got), record)
 				if got++; got == at {
 					require.NoError(t, operator.Withdraw(testContext(t), id, uint32(os.Geteuid())))
-					require.Eventually(t, func() bool { return d.Snapshot().Pool.Used == 0 }, patience, time.Millisecond, "its memory was taken away")
+					require.Eventually(t, func() bool { return d.Snapshot().Pool.Used == 0 }, patience,
+						time.Millisecond, "its memory was taken away")
 				}
 			}
 			if row.copies {

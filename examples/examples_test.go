@@ -236,7 +236,8 @@ func TestJoin(t *testing.T) {
 	for i := range orders {
 		want[fmt.Sprint("customer ", i%customers)] += i
 	}
-	out := newJob(t).run("join 0", "join 1", fmt.Sprint("orders 2 ", orders, " ", customers), fmt.Sprint("customers 2 ", customers))
+	out := newJob(t).run("join 0", "join 1", fmt.Sprint("orders 2 ", orders, " ", customers),
+		fmt.Sprint("customers 2 ", customers))
 	got := map[string]int{}
 	for _, text := range out[:2] {
 		require.NotEmpty(t, text)

@@ -257,7 +257,8 @@ func (c *Conn) writePacket(packet []byte, deadline time.Time, fds []int) error {
 	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
 		return fmt.Errorf("%w (%w)", errPeerEnded, err)
 	case errors.Is(err, unix.EMSGSIZE):
-		return fmt.Errorf("packet of %d bytes is above the socket's send buffer, raise net.core.wmem_max: %w", len(packet), err)
+		return fmt.Errorf("packet of %d bytes is above the socket's send buffer, raise net.core.wmem_max: %w",
+			len(packet), err)
 	case errors.Is(err, unix.ETOOMANYREFS):
 		return fmt.Errorf("the descriptors under way to peers are above RLIMIT_NOFILE: %w", err)
 	}
@@ -313,7 +314,8 @@ func (c *Conn) receive(msg proto.Message) (FDs, error) {
 	case r.length == 0:
 		return fds, io.EOF
 	case r.flags&unix.MSG_TRUNC != 0:
-		return fds, fmt.Errorf("packet: got more than %d bytes, limit %d: %w", r.length, MaxMessageSize, shuffle.ErrProtocol)
+		return fds, fmt.Errorf("packet: got more than %d bytes, limit %d: %w", r.length, MaxMessageSize,
+			shuffle.ErrProtocol)
 	case rightsErr != nil:
 		return fds, fmt.Errorf("%w: %w", shuffle.ErrProtocol, rightsErr)
 	case r.flags&unix.MSG_CTRUNC != 0 && c.noDescriptors:

@@ -65,7 +65,8 @@ func TestMessageCarriesUpTo253Descriptors(t *testing.T) {
 
 	err := a.Send(hello(1, 0), files...)
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
-	require.EqualError(t, err, "send ClientMessage.hello: got 254 file descriptors, limit 253 a message: invalid argument")
+	require.EqualError(t, err,
+		"send ClientMessage.hello: got 254 file descriptors, limit 253 a message: invalid argument")
 
 	require.NoError(t, a.Send(hello(2, 0), files[:MaxFDs]...), "the connection remains usable")
 	msg := &controlpb.ClientMessage{}

@@ -59,7 +59,8 @@ func TestMessageSizeIsLimitedOnSend(t *testing.T) {
 	a, b := newPair(t)
 	err := a.Send(helloOfSize(t, MaxMessageSize+1))
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
-	require.EqualError(t, err, "send ClientMessage.hello: got a message of 131073 bytes, limit 131072: invalid argument")
+	require.EqualError(t, err,
+		"send ClientMessage.hello: got a message of 131073 bytes, limit 131072: invalid argument")
 
 	err = a.Send(&controlpb.ClientMessage{})
 	require.ErrorIs(t, err, shuffle.ErrInvalidArgument, "an empty packet would be the end of the peer")
@@ -75,14 +76,17 @@ func TestMessageSizeIsLimitedOnSend(t *testing.T) {
 func TestLongestAnswersFitAMessage(t *testing.T) {
 	const large, largeID = ^uint32(0), ^uint64(0)
 	info := &controlpb.PartitionInfo{
-		PartitionId: make([]byte, 16), Attempt: large, Name: string(make([]byte, 1024)), Type: large, State: "CONSUMER_ATTACHED",
-		Subpartitions: large, PoolRequired: large, PoolMax: large, PoolSize: large, SegmentsHeld: large, BytesOut: largeID,
+		PartitionId: make([]byte, 16), Attempt: large, Name: string(make([]byte, 1024)), Type: large,
+		State:         "CONSUMER_ATTACHED",
+		Subpartitions: large, PoolRequired: large, PoolMax: large, PoolSize: large, SegmentsHeld: large,
+		BytesOut:   largeID,
 		BuffersOut: largeID, BackPressuredNs: largeID, ProducerPid: large, ProducerUid: large, ProducerAttached: true,
 		Failure: string(make([]byte, MaxErrorMessage)), CreatedUnixNano: -1,
 	}
 	for range 1024 {
 		info.SubpartitionInfo = append(info.SubpartitionInfo, &controlpb.SubpartitionInfo{
-			Index: large, State: "CONSUMER_ATTACHED", BuffersPublished: largeID, BuffersReleased: largeID, BytesOut: largeID,
+			Index: large, State: "CONSUMER_ATTACHED", BuffersPublished: largeID, BuffersReleased: largeID,
+			BytesOut:    largeID,
 			ConsumerPid: large, ConsumerUid: large, GateId: largeID, Channel: large,
 		})
 	}
@@ -111,14 +115,18 @@ func TestPacketsOutsideTheProtocolAreErrorsAndTheirDescriptorsClosed(t *testing.
 		{"zeroes", make([]byte, 16), "packet of 16 bytes is no such message"},
 		{"cut in a string", valid[:len(valid)-1], "is no such message"},
 		{"cut after a tag", valid[:1], "packet of 1 bytes is no such message"},
-		{"length beyond the packet", []byte{0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00}, "packet of 7 bytes is no such message"},
-		{"length of 2^63", []byte{0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "packet of 10 bytes is no such message"},
+		{"length beyond the packet", []byte{0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00},
+			"packet of 7 bytes is no such message"},
+		{"length of 2^63", []byte{0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+			"packet of 10 bytes is no such message"},
 		{"varint without end", bytes.Repeat([]byte{0x80}, 20), "packet of 20 bytes is no such message"},
 		{"field number 0", []byte{0x00, 0x01}, "packet of 2 bytes is no such message"},
 		{"end of a group that was not begun", []byte{0x0c}, "packet of 1 bytes is no such message"},
 		{"string that is not UTF-8", []byte{0x12, 0x03, 0x22, 0x01, 0xff}, "packet of 5 bytes is no such message"},
-		{"above the limit by one", append(bytes.Clone(valid), make([]byte, MaxMessageSize+1-len(valid))...), "packet: got more than 131072 bytes, limit 131072"},
-		{"above the limit by far", make([]byte, MaxMessageSize+50_000), "packet: got more than 131072 bytes, limit 131072"},
+		{"above the limit by one", append(bytes.Clone(valid), make([]byte, MaxMessageSize+1-len(valid))...),
+			"packet: got more than 131072 bytes, limit 131072"},
+		{"above the limit by far", make([]byte, MaxMessageSize+50_000),
+			"packet: got more than 131072 bytes, limit 131072"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			leaktest.Check(t)

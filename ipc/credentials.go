@@ -54,7 +54,8 @@ func (c *Conn) Peer() (Credentials, error) {
 	case callErr != nil:
 		return Credentials{}, fmt.Errorf("peer credentials: %w", os.NewSyscallError("getsockopt SO_PEERCRED", callErr))
 	case ucred.Uid == math.MaxUint32 || ucred.Gid == math.MaxUint32:
-		return Credentials{}, fmt.Errorf("peer credentials: the kernel does not know the peer's ids: %w", shuffle.ErrPermission)
+		return Credentials{}, fmt.Errorf("peer credentials: the kernel does not know the peer's ids: %w",
+			shuffle.ErrPermission)
 	}
 	return Credentials{UID: ucred.Uid, GID: ucred.Gid, PID: ucred.Pid}, nil
 }

@@ -48,16 +48,20 @@ func TestDialErrorsSayWhatWhereAndWhatToDo(t *testing.T) {
 		is         error
 		says       []string
 	}{
-		{"no such file", at("none"), fs.ErrNotExist, []string{"no such file or directory", at("none"), "is the daemon running", "$SHUFFLED_SOCKET"}},
-		{"no such directory", at("none/s"), fs.ErrNotExist, []string{"no such file or directory", at("none/s"), "is the daemon running"}},
+		{"no such file", at("none"), fs.ErrNotExist, []string{"no such file or directory", at("none"),
+			"is the daemon running", "$SHUFFLED_SOCKET"}},
+		{"no such directory", at("none/s"), fs.ErrNotExist, []string{"no such file or directory", at("none/s"),
+			"is the daemon running"}},
 		{"nobody listens", at("dead"), unix.ECONNREFUSED, []string{"connection refused", at("dead"), "nobody listens"}},
 		{"a regular file", at("file"), unix.ECONNREFUSED, []string{"connection refused", at("file"), "nobody listens"}},
 		{"a file for a directory", at("file/s"), unix.ENOTDIR, []string{"not a directory", at("file/s")}},
-		{"another program's socket", at("stream"), unix.EPROTOTYPE, []string{at("stream"), "SOCK_SEQPACKET", "another program"}},
+		{"another program's socket", at("stream"), unix.EPROTOTYPE, []string{at("stream"), "SOCK_SEQPACKET",
+			"another program"}},
 		{"empty", "", shuffle.ErrInvalidArgument, []string{"socket path is empty"}},
 		{"abstract", "@shuffled", shuffle.ErrInvalidArgument, []string{`"@shuffled"`, "abstract"}},
 		{"with a NUL", "/run/\x00s", shuffle.ErrInvalidArgument, []string{"NUL"}},
-		{"too long", "/" + strings.Repeat("d", 107), shuffle.ErrInvalidArgument, []string{"got 108 bytes, limit 107", "shorter"}},
+		{"too long", "/" + strings.Repeat("d", 107), shuffle.ErrInvalidArgument,
+			[]string{"got 108 bytes, limit 107", "shorter"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Dial(t.Context(), test.path)

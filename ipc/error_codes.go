@@ -107,7 +107,8 @@ func EncodeError(err error) *controlpb.Error {
 		}
 	}
 	if a := (*shuffle.AttemptError)(nil); errors.As(err, &a) {
-		encoded.AttemptError = &controlpb.AttemptError{PartitionId: a.Partition[:], Attempt: a.Attempt, NextAttempt: a.Next}
+		encoded.AttemptError = &controlpb.AttemptError{PartitionId: a.Partition[:], Attempt: a.Attempt,
+			NextAttempt: a.Next}
 	}
 	return encoded
 }
@@ -127,7 +128,8 @@ func DecodeError(encoded *controlpb.Error) error {
 		}
 	}
 	if a := encoded.GetAttemptError(); a != nil && decoded.sentinel != nil {
-		decoded.attempt = &shuffle.AttemptError{Attempt: a.GetAttempt(), Next: a.GetNextAttempt(), Err: decoded.sentinel}
+		decoded.attempt = &shuffle.AttemptError{Attempt: a.GetAttempt(), Next: a.GetNextAttempt(),
+			Err: decoded.sentinel}
 		copy(decoded.attempt.Partition[:], a.GetPartitionId())
 	}
 	return decoded

@@ -60,11 +60,14 @@ func TestErrorCodesNeverChange(t *testing.T) {
 	fixed := map[uint32]error{
 		1: shuffle.ErrPartitionNotFound, 2: shuffle.ErrPartitionReleased, 3: shuffle.ErrPartitionExpired,
 		4: shuffle.ErrPartitionFailed, 5: shuffle.ErrProducerLost, 6: shuffle.ErrAlreadyExists, 7: shuffle.ErrFenced,
-		8: shuffle.ErrAlreadyConsumed, 9: shuffle.ErrPermission, 10: shuffle.ErrInsufficientBuffers, 11: shuffle.ErrNoMemory,
+		8: shuffle.ErrAlreadyConsumed, 9: shuffle.ErrPermission, 10: shuffle.ErrInsufficientBuffers,
+		11: shuffle.ErrNoMemory,
 		12: shuffle.ErrQuotaExceeded, 13: shuffle.ErrRecordTooLarge, 14: shuffle.ErrEventTooLarge,
-		15: shuffle.ErrTooManyBuffersHeld, 16: shuffle.ErrInvalidArgument, 17: shuffle.ErrFinished, 18: shuffle.ErrClosed,
+		15: shuffle.ErrTooManyBuffersHeld, 16: shuffle.ErrInvalidArgument, 17: shuffle.ErrFinished,
+		18: shuffle.ErrClosed,
 		19: shuffle.ErrConsumerLost, 20: shuffle.ErrDaemonLost, 21: shuffle.ErrVersionMismatch, 22: shuffle.ErrProtocol,
-		23: shuffle.ErrCorruptRecord, 24: shuffle.ErrDraining, 25: shuffle.ErrOutcomeUnknown, 26: shuffle.ErrConcurrentUse,
+		23: shuffle.ErrCorruptRecord, 24: shuffle.ErrDraining, 25: shuffle.ErrOutcomeUnknown,
+		26: shuffle.ErrConcurrentUse,
 		27: shuffle.ErrIncomplete, 28: shuffle.ErrRecordsLeft, 29: shuffle.ErrFault, 30: shuffle.ErrReleased,
 	}
 	seen := map[uint32]bool{}
@@ -112,14 +115,16 @@ func TestAnAttemptErrorCrossesTheSocketWithItsNumbers(t *testing.T) {
 	id := shuffle.NewPartitionID()
 	for _, sentinel := range []error{shuffle.ErrFenced, shuffle.ErrAlreadyExists, shuffle.ErrProducerLost} {
 		sent := fmt.Errorf("create: %w", &shuffle.AttemptError{
-			Partition: id, Attempt: shuffle.MaxAttempt - 1, Next: shuffle.MaxAttempt, Err: fmt.Errorf("partition 42: %w: try again", sentinel),
+			Partition: id, Attempt: shuffle.MaxAttempt - 1, Next: shuffle.MaxAttempt,
+			Err: fmt.Errorf("partition 42: %w: try again", sentinel),
 		})
 		for _, got := range []error{overSocket(t, sent), overSocket(t, overSocket(t, sent))} {
 			require.EqualError(t, got, sent.Error())
 			require.ErrorIs(t, got, sentinel)
 			var a *shuffle.AttemptError
 			require.ErrorAs(t, got, &a)
-			require.Equal(t, shuffle.AttemptError{Partition: id, Attempt: shuffle.MaxAttempt - 1, Next: shuffle.MaxAttempt, Err: sentinel}, *a)
+			require.Equal(t, shuffle.AttemptError{Partition: id, Attempt: shuffle.MaxAttempt - 1,
+				Next: shuffle.MaxAttempt, Err: sentinel}, *a)
 		}
 	}
 }
@@ -154,7 +159,8 @@ func TestUnknownErrorCodeIsNamed(t *testing.T) {
 func TestErrorWithoutMessageHasAText(t *testing.T) {
 	require.EqualError(t, DecodeError(&controlpb.Error{Code: 1}), "partition not found")
 	require.EqualError(t, DecodeError(&controlpb.Error{}), "error of the peer")
-	require.EqualError(t, DecodeError(&controlpb.Error{Code: 999}), "error of the peer (error code 999, which this version does not know)")
+	require.EqualError(t, DecodeError(&controlpb.Error{Code: 999}),
+		"error of the peer (error code 999, which this version does not know)")
 }
 
 func TestNoErrorStaysNone(t *testing.T) {

@@ -32,7 +32,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	fds.Close() // a request carries none
-	refusal := fmt.Errorf("gate %q: 4 channels, limit 2: %w", received.GetOpenGate().GetName(), shuffle.ErrQuotaExceeded)
+	refusal := fmt.Errorf("gate %q: 4 channels, limit 2: %w", received.GetOpenGate().GetName(),
+		shuffle.ErrQuotaExceeded)
 	answer := &controlpb.ServerMessage{RequestId: received.GetRequestId(), Body: &controlpb.ServerMessage_Error{
 		Error: ipc.EncodeError(refusal),
 	}}

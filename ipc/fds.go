@@ -16,7 +16,8 @@ var ErrDescriptorsLost error = descriptorsLost{}
 type descriptorsLost struct{}
 
 func (descriptorsLost) Error() string {
-	return "this process may not open more files, close some or raise its RLIMIT_NOFILE (ulimit -n): " + unix.EMFILE.Error()
+	return "this process may not open more files, close some or raise its RLIMIT_NOFILE (ulimit -n): " +
+		unix.EMFILE.Error()
 }
 
 func (descriptorsLost) Unwrap() []error { return []error{unix.EMFILE, shuffle.ErrQuotaExceeded} }

@@ -36,7 +36,8 @@ func fillSocket(t testing.TB, c *Conn) (sent uint64) {
 	for size := 60_000; ; {
 		packet, err := encodeMessage(nil, hello(sent+1, size))
 		require.NoError(t, err)
-		require.NoError(t, c.raw.Control(func(fd uintptr) { err = unix.Sendto(int(fd), packet, unix.MSG_DONTWAIT, nil) }))
+		require.NoError(t,
+			c.raw.Control(func(fd uintptr) { err = unix.Sendto(int(fd), packet, unix.MSG_DONTWAIT, nil) }))
 		switch {
 		case err == nil:
 			sent++

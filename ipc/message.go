@@ -18,7 +18,8 @@ func encodeMessage(buf []byte, msg proto.Message) ([]byte, error) {
 	case size == 0:
 		return nil, fmt.Errorf("got a message of 0 bytes, want 1 to %d: %w", MaxMessageSize, shuffle.ErrInvalidArgument)
 	case size > MaxMessageSize:
-		return nil, fmt.Errorf("got a message of %d bytes, limit %d: %w", size, MaxMessageSize, shuffle.ErrInvalidArgument)
+		return nil, fmt.Errorf("got a message of %d bytes, limit %d: %w", size, MaxMessageSize,
+			shuffle.ErrInvalidArgument)
 	}
 	return packet, nil
 }

@@ -98,7 +98,8 @@ func TestOutboxOverflowEndsTheSessionAndSaysSo(t *testing.T) {
 			require.ErrorIs(t, <-received, shuffle.ErrClosed, "the session's Receive")
 
 			require.ErrorIs(t, o.Err(), shuffle.ErrQuotaExceeded)
-			require.ErrorIs(t, o.Post(hello(1, 0), dup(t, files[0])), shuffle.ErrQuotaExceeded, "a later Post has the same reason")
+			require.ErrorIs(t, o.Post(hello(1, 0), dup(t, files[0])), shuffle.ErrQuotaExceeded,
+				"a later Post has the same reason")
 			o.Close()
 			require.ErrorIs(t, o.Err(), shuffle.ErrQuotaExceeded, "Close keeps the reason")
 			require.Len(t, leaktest.Descriptors(), len(before)-1, "descriptors of dropped messages, and the socket")

@@ -79,7 +79,8 @@ func receiveInto(fd int, descriptors bool) (r receivedPacket, err error) {
 		control = r.buffer.control[:]
 	}
 	for {
-		r.length, r.controlLength, r.flags, _, err = unix.Recvmsg(fd, r.buffer.packet[:], control, unix.MSG_CMSG_CLOEXEC)
+		r.length, r.controlLength, r.flags, _, err = unix.Recvmsg(fd, r.buffer.packet[:], control,
+			unix.MSG_CMSG_CLOEXEC)
 		if err != unix.EINTR {
 			break
 		}

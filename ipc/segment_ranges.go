@@ -50,12 +50,14 @@ func DecodeSegments(field string, ranges []*controlpb.SegmentRange, limit int) (
 			return nil, fmt.Errorf("%s[%d]: got first %d above last %d: %w", field, i, first, last, shuffle.ErrProtocol)
 		}
 		if int64(last) >= int64(limit) {
-			return nil, fmt.Errorf("%s[%d]: got last %d, limit %d segments: %w", field, i, last, limit, shuffle.ErrProtocol)
+			return nil, fmt.Errorf("%s[%d]: got last %d, limit %d segments: %w", field, i, last, limit,
+				shuffle.ErrProtocol)
 		}
 		rising = rising && (i == 0 || first > ranges[i-1].GetLast())
 		total += int64(last-first) + 1
 		if total > int64(limit) {
-			return nil, fmt.Errorf("%s: got %d or more segments, limit %d: %w", field, total, limit, shuffle.ErrProtocol)
+			return nil, fmt.Errorf("%s: got %d or more segments, limit %d: %w", field, total, limit,
+				shuffle.ErrProtocol)
 		}
 	}
 	if !rising {

@@ -67,9 +67,11 @@ func TestSegmentRangesOutsideTheRegionAreProtocolErrors(t *testing.T) {
 	}{
 		{"first above last", ranges(0, 1, 5, 4), 10, "granted[1]: got first 5 above last 4: protocol violation"},
 		{"last at the limit", ranges(0, 10), 10, "granted[0]: got last 10, limit 10 segments: protocol violation"},
-		{"everything there is", ranges(0, most), 10, "granted[0]: got last 4294967295, limit 10 segments: protocol violation"},
+		{"everything there is", ranges(0, most), 10,
+			"granted[0]: got last 4294967295, limit 10 segments: protocol violation"},
 		{"no segments at all", ranges(0, 0), 0, "granted[0]: got last 0, limit 0 segments: protocol violation"},
-		{"more than the region", ranges(0, 9, 0, 9), 10, "granted: got 20 or more segments, limit 10: protocol violation"},
+		{"more than the region", ranges(0, 9, 0, 9), 10,
+			"granted: got 20 or more segments, limit 10: protocol violation"},
 		{"one twice", ranges(3, 3, 3, 3), 10, "granted: got segment 3 twice, limit once: protocol violation"},
 		{"overlap", ranges(5, 7, 0, 1, 7, 8), 10, "granted: got segment 7 twice, limit once: protocol violation"},
 		{"one inside another", ranges(0, 6, 2, 3), 10, "granted: got segment 2 twice, limit once: protocol violation"},

@@ -19,7 +19,8 @@ const (
 
 // isShortage reports whether an error is of something that comes back.
 func isShortage(err error) bool {
-	for _, errno := range []unix.Errno{unix.ETOOMANYREFS, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.EAGAIN} {
+	for _, errno := range []unix.Errno{unix.ETOOMANYREFS, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
+		unix.EAGAIN} {
 		if errors.Is(err, errno) {
 			return true
 		}

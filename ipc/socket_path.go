@@ -22,7 +22,8 @@ func CheckSocketPath(path string) error {
 	case path == "":
 		return fmt.Errorf("socket path is empty: %w", shuffle.ErrInvalidArgument)
 	case path[0] == '@':
-		return fmt.Errorf("socket path %q is an abstract name, want a path in the file system: %w", path, shuffle.ErrInvalidArgument)
+		return fmt.Errorf("socket path %q is an abstract name, want a path in the file system: %w", path,
+			shuffle.ErrInvalidArgument)
 	case strings.IndexByte(path, 0) >= 0:
 		return fmt.Errorf("socket path %q holds a NUL byte: %w", path, shuffle.ErrInvalidArgument)
 	case len(path) > MaxSocketPath:

@@ -15,7 +15,8 @@ func TestNegotiatePicksTheHighestCommonVersion(t *testing.T) {
 		want                                       uint32
 	}{
 		{"equal", 1, 1, 1, 1, 1},
-		{"this build with itself", MinProtocolVersion, MaxProtocolVersion, MinProtocolVersion, MaxProtocolVersion, MaxProtocolVersion},
+		{"this build with itself", MinProtocolVersion, MaxProtocolVersion, MinProtocolVersion, MaxProtocolVersion,
+			MaxProtocolVersion},
 		{"newer daemon", 1, 2, 1, 9, 2},
 		{"newer client", 1, 9, 1, 2, 2},
 		{"touching", 1, 3, 3, 5, 3},
@@ -32,10 +33,12 @@ func TestNegotiatePicksTheHighestCommonVersion(t *testing.T) {
 func TestNegotiateNamesBothRangesAndTheSideToUpgrade(t *testing.T) {
 	_, err := Negotiate(1, 2, 3, 5)
 	require.ErrorIs(t, err, shuffle.ErrVersionMismatch)
-	require.EqualError(t, err, "protocol version mismatch: the client speaks versions 1 to 2, the daemon versions 3 to 5: upgrade the client")
+	require.EqualError(t, err,
+		"protocol version mismatch: the client speaks versions 1 to 2, the daemon versions 3 to 5: upgrade the client")
 	_, err = Negotiate(4, 4, 1, 3)
 	require.ErrorIs(t, err, shuffle.ErrVersionMismatch)
-	require.EqualError(t, err, "protocol version mismatch: the client speaks version 4, the daemon versions 1 to 3: upgrade the daemon")
+	require.EqualError(t, err,
+		"protocol version mismatch: the client speaks version 4, the daemon versions 1 to 3: upgrade the daemon")
 }
 
 func TestNegotiateRefusesARangeWithoutVersions(t *testing.T) {

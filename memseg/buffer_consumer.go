@@ -24,7 +24,8 @@ type BufferConsumer struct {
 // NewBufferConsumer returns a consumer of a segment that somebody fills. The
 // recycler gets the token when the consumer is closed and every buffer built
 // from it, or from a copy of it, is released.
-func NewBufferConsumer(mem []byte, marker PositionMarker, typ DataType, recycler Recycler, token uint64) *BufferConsumer {
+func NewBufferConsumer(mem []byte, marker PositionMarker, typ DataType, recycler Recycler,
+	token uint64) *BufferConsumer {
 	c := &BufferConsumer{}
 	c.Reset(mem, marker, typ, recycler, token)
 	return c
@@ -74,7 +75,8 @@ func (c *BufferConsumer) load() (Position, error) {
 	p := c.marker.Load()
 	if n := p.Bytes(); n > len(c.mem) || n < 0 || n < c.cached.Bytes() || n < c.readPosition ||
 		c.cached.IsFinished() && p != c.cached {
-		return c.cached, fmt.Errorf("position marker went from %d to %d in a segment of %d bytes: %w", c.cached, p, len(c.mem), ErrCorrupt)
+		return c.cached, fmt.Errorf("position marker went from %d to %d in a segment of %d bytes: %w", c.cached, p,
+			len(c.mem), ErrCorrupt)
 	}
 	return p, nil
 }

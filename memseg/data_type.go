@@ -60,18 +60,19 @@ var dataTypes = [...]struct {
 	name   string
 	traits uint8
 }{
-	NoDataType:                          {"NONE", 0},
-	DataBuffer:                          {"DATA_BUFFER", isBuffer | mayEndInRecord},
-	EventBuffer:                         {"EVENT_BUFFER", isEvent},
-	PrioritizedEventBuffer:              {"PRIORITIZED_EVENT_BUFFER", isEvent | hasPriority},
-	AlignedCheckpointBarrier:            {"ALIGNED_CHECKPOINT_BARRIER", isEvent | blocksUpstream},
-	TimeoutableAlignedCheckpointBarrier: {"TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER", isEvent | blocksUpstream | requiresAnnouncement},
-	RecoveryCompletion:                  {"RECOVERY_COMPLETION", isEvent | blocksUpstream},
-	EndOfSegment:                        {"END_OF_SEGMENT", isEvent},
-	DataBufferWithClearEnd:              {"DATA_BUFFER_WITH_CLEAR_END", isBuffer},
-	EndOfData:                           {"END_OF_DATA", isEvent},
-	EndOfPartition:                      {"END_OF_PARTITION", isEvent},
-	RecoveryMetadata:                    {"RECOVERY_METADATA", isEvent},
+	NoDataType:               {"NONE", 0},
+	DataBuffer:               {"DATA_BUFFER", isBuffer | mayEndInRecord},
+	EventBuffer:              {"EVENT_BUFFER", isEvent},
+	PrioritizedEventBuffer:   {"PRIORITIZED_EVENT_BUFFER", isEvent | hasPriority},
+	AlignedCheckpointBarrier: {"ALIGNED_CHECKPOINT_BARRIER", isEvent | blocksUpstream},
+	TimeoutableAlignedCheckpointBarrier: {"TIMEOUTABLE_ALIGNED_CHECKPOINT_BARRIER",
+		isEvent | blocksUpstream | requiresAnnouncement},
+	RecoveryCompletion:     {"RECOVERY_COMPLETION", isEvent | blocksUpstream},
+	EndOfSegment:           {"END_OF_SEGMENT", isEvent},
+	DataBufferWithClearEnd: {"DATA_BUFFER_WITH_CLEAR_END", isBuffer},
+	EndOfData:              {"END_OF_DATA", isEvent},
+	EndOfPartition:         {"END_OF_PARTITION", isEvent},
+	RecoveryMetadata:       {"RECOVERY_METADATA", isEvent},
 }
 
 // Valid reports whether t is a type that this version knows, NoDataType

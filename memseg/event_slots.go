@@ -35,7 +35,8 @@ func NewEventSlots(region *Region) *EventSlots {
 // release first.
 func (s *EventSlots) Put(content []byte) (StoredEvent, error) {
 	if len(content) > eventSlotSize {
-		return StoredEvent{}, fmt.Errorf("event of %d bytes, want at most %d: %w", len(content), eventSlotSize, ErrEventTooLarge)
+		return StoredEvent{}, fmt.Errorf("event of %d bytes, want at most %d: %w", len(content), eventSlotSize,
+			ErrEventTooLarge)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

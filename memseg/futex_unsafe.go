@@ -45,11 +45,13 @@ func futexWake(w *Word32) {
 // checkFutex wakes nobody and does not sleep, since *w is not value: it only asks
 // whether the kernel lets this process.
 func checkFutex(w *Word32, value uint32) error {
-	if _, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWakeOp, 1, 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWakeOp, 1, 0, 0,
+		0); errno != 0 {
 		return os.NewSyscallError("futex FUTEX_WAKE", errno)
 	}
 	ts := unix.NsecToTimespec(1)
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWaitOp, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWaitOp, uintptr(value),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 	if errno != unix.EAGAIN {
 		return os.NewSyscallError("futex FUTEX_WAIT", errno)
 	}
@@ -80,13 +82,15 @@ type futexWaitv struct {
 func (f *futexWaits) reset() { f.list = f.list[:0] }
 
 func (f *futexWaits) add(w *Word32, value uint32) {
-	f.list = append(f.list, futexWaitv{value: uint64(value), address: uint64(uintptr(unsafe.Pointer(w))), flags: futexWaitvSize32})
+	f.list = append(f.list, futexWaitv{value: uint64(value), address: uint64(uintptr(unsafe.Pointer(w))),
+		flags: futexWaitvSize32})
 }
 
 // sleep returns when one of the words differs from its value or was woken, or
 // without a reason. It returns the place of a word that was woken, or 0.
 func (f *futexWaits) sleep() int {
-	woken, _, errno := unix.Syscall6(futexWaitvCall, uintptr(unsafe.Pointer(&f.list[0])), uintptr(len(f.list)), 0, 0, 0, 0)
+	woken, _, errno := unix.Syscall6(futexWaitvCall, uintptr(unsafe.Pointer(&f.list[0])), uintptr(len(f.list)), 0, 0, 0,
+		0)
 	if errno != 0 || woken >= uintptr(len(f.list)) {
 		return 0
 	}

@@ -54,7 +54,8 @@ func (k *handOffLink) dump(name string) string {
 	fmt.Fprintf(&b, "%s, cursors from the first ordinal:\n", name)
 	q := NewQueueReader(k.partition, &l, 0)
 	fmt.Fprintf(&b, "  queue    published %d position %d flushed %d buffers %d priority %d wantReleased %d\n",
-		q.published.Load()-first, q.position.Load()-first, q.flushed.Load()-first, q.buffers.Load(), q.priorityPublished.Load()-first,
+		q.published.Load()-first, q.position.Load()-first, q.flushed.Load()-first, q.buffers.Load(),
+		q.priorityPublished.Load()-first,
 		int64(q.wantReleased.Load()-first))
 	p := NewPartitionWords(k.partition)
 	fmt.Fprintf(&b, "  producer parked %d records %d markers", p.Parked.Load(), p.Records.Load())
@@ -102,7 +103,8 @@ func newHandOffProducer(k *handOffLink, aborted *atomic.Bool, jitter func()) (*h
 	}
 	events := NewEventSlots(k.partition)
 	p := &handOffProducer{
-		segments: NewRegionSegments(k.partition, &l), events: events, queue: NewQueueWriter(k.partition, &l, 0, events), words: NewPartitionWords(k.partition),
+		segments: NewRegionSegments(k.partition, &l), events: events, queue: NewQueueWriter(k.partition, &l, 0, events),
+		words:    NewPartitionWords(k.partition),
 		consumer: NewChannelWords(k.gate, &g, handOffChannel), aborted: aborted, jitter: jitter,
 	}
 	if p.bell, err = NewDoorbell(k.partitionBell, 1); err != nil {
@@ -249,8 +251,10 @@ func newHandOffConsumer(k *handOffLink, aborted *atomic.Bool, jitter func()) (*h
 		return nil, err
 	}
 	c := &handOffConsumer{
-		segments: NewRegionSegments(k.partition, &l), queue: NewQueueReader(k.partition, &l, 0), position: l.FirstOrdinal,
-		words: NewChannelWords(k.gate, &g, handOffChannel), producer: NewPartitionWords(k.partition), aborted: aborted, jitter: jitter,
+		segments: NewRegionSegments(k.partition, &l), queue: NewQueueReader(k.partition, &l, 0),
+		position: l.FirstOrdinal,
+		words:    NewChannelWords(k.gate, &g, handOffChannel), producer: NewPartitionWords(k.partition),
+		aborted: aborted, jitter: jitter,
 		ready: true, // it has not looked and so not armed yet
 	}
 	if c.bell, err = NewDoorbell(k.gateBell, handOffChannels); err != nil {

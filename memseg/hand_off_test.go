@@ -243,7 +243,8 @@ func TestParkedHandOffs(t *testing.T) {
 			l, g, err := handOffLayouts()
 			require.NoError(t, err)
 
-			cmd := childCommand(t, "hand-offs", "SHUFFLED_MODE="+mode, "SHUFFLED_COUNT="+strconv.FormatUint(n, 10), "SHUFFLED_SEED="+strconv.FormatUint(seed, 10))
+			cmd := childCommand(t, "hand-offs", "SHUFFLED_MODE="+mode, "SHUFFLED_COUNT="+strconv.FormatUint(n, 10),
+				"SHUFFLED_SEED="+strconv.FormatUint(seed, 10))
 			var links [2]*handOffLink
 			var aborted atomic.Bool
 			for i := range links {

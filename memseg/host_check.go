@@ -39,10 +39,11 @@ func (c *hostCheck) run(largest int64, seal bool) (steps []HostStep) {
 		steps = append(steps, HostStep{does, err})
 		return err == nil
 	}
-	all := ok(fmt.Sprintf("create, size (%d bytes) and seal a shared object, and re-open it through /proc", largest), func() (err error) {
-		c.object, err = CreateMemfd("shuffled-check", largest)
-		return err
-	}) && ok("back a page of it with memory", func() error { return c.object.Commit(0, c.page) }) &&
+	all := ok(fmt.Sprintf("create, size (%d bytes) and seal a shared object, and re-open it through /proc", largest),
+		func() (err error) {
+			c.object, err = CreateMemfd("shuffled-check", largest)
+			return err
+		}) && ok("back a page of it with memory", func() error { return c.object.Commit(0, c.page) }) &&
 		ok("write to it without a mapping", func() error { return c.object.WriteAt([]byte{1}, 0) }) &&
 		ok("map it for writing", func() (err error) {
 			c.written, err = c.object.Map(ReadWrite, c.page)

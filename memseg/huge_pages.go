@@ -40,7 +40,8 @@ func (m *Memfd) Collapse(offset int64) error {
 		return fmt.Errorf("use a huge page for %q: %w", m.label(), ErrNoHugePages)
 	}
 	if offset < 0 || offset%size != 0 || offset > m.Size()-size {
-		return fmt.Errorf("use a huge page for %q of %d bytes at %d, want a multiple of %d: %w", m.label(), m.Size(), offset, size, ErrOutOfBounds)
+		return fmt.Errorf("use a huge page for %q of %d bytes at %d, want a multiple of %d: %w", m.label(), m.Size(),
+			offset, size, ErrOutOfBounds)
 	}
 	err := m.control(func(fd int) error {
 		mem, err := mapAligned(fd, offset, int(size), unix.PROT_READ)

@@ -46,10 +46,12 @@ func TestCollapseKeepsWhatIsThereForAllWhoMapIt(t *testing.T) {
 			}
 		}
 		requirePattern()
-		require.Equal(t, fmt.Sprintf("%d kB", size>>10), mappingsOf(t, "huge")[0].values["ShmemPmdMapped"], "%s mapping", access)
+		require.Equal(t, fmt.Sprintf("%d kB", size>>10), mappingsOf(t, "huge")[0].values["ShmemPmdMapped"],
+			"%s mapping", access)
 		require.NoError(t, m.Collapse(size), "beside a mapping")
 		requirePattern()
-		require.Equal(t, fmt.Sprintf("%d kB", 2*size>>10), mappingsOf(t, "huge")[0].values["ShmemPmdMapped"], "%s mapping", access)
+		require.Equal(t, fmt.Sprintf("%d kB", 2*size>>10), mappingsOf(t, "huge")[0].values["ShmemPmdMapped"],
+			"%s mapping", access)
 		require.NoError(t, region.Close())
 		backed, err := m.BackedBytes()
 		require.NoError(t, err)

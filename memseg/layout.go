@@ -214,8 +214,10 @@ func (l *PartitionLayout) QueueKey(subpartition int) uint64 {
 
 // NewPartitionLayout chooses the queue capacity for a geometry, and returns
 // ErrLayout for one that the layout cannot hold.
-func NewPartitionLayout(typ uint32, id [16]byte, epoch uint64, subpartitions, segments, segmentSize int) (PartitionLayout, error) {
-	l := PartitionLayout{Type: typ, ID: id, Epoch: epoch, Subpartitions: subpartitions, Segments: segments, SegmentSize: segmentSize}
+func NewPartitionLayout(typ uint32, id [16]byte, epoch uint64, subpartitions, segments,
+	segmentSize int) (PartitionLayout, error) {
+	l := PartitionLayout{Type: typ, ID: id, Epoch: epoch, Subpartitions: subpartitions, Segments: segments,
+		SegmentSize: segmentSize}
 	// A queue that can name every segment never makes a writer wait; many queues
 	// share a budget, so that an idle one stays small. A writer that finds a queue
 	// full waits as if there were no segment.
@@ -415,7 +417,8 @@ func checkHeader(h []byte, kind uint32, regionSize int64) error {
 		return bad("magic", v, regionMagic)
 	}
 	if v := le.Uint32(h[hdrVersion:]); v != LayoutVersion {
-		return fmt.Errorf("region has layout version %d, this program reads version %d: %w", v, LayoutVersion, ErrLayout)
+		return fmt.Errorf("region has layout version %d, this program reads version %d: %w", v, LayoutVersion,
+			ErrLayout)
 	}
 	if v := le.Uint32(h[hdrSize:]); v != headerSize {
 		return bad("size", uint64(v), headerSize)

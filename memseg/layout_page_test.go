@@ -21,16 +21,19 @@ var pageFields = map[string][]struct {
 }{
 	"header": {
 		{"magic", hdrMagic, 8}, {"version", hdrVersion, 4}, {"size", hdrSize, 4}, {"features", hdrFeatures, 8},
-		{"kind", hdrKind, 4}, {"type", hdrType, 4}, {"id", hdrID, 16}, {"epoch", hdrEpoch, 8}, {"channels", hdrChannels, 4},
+		{"kind", hdrKind, 4}, {"type", hdrType, 4}, {"id", hdrID, 16}, {"epoch", hdrEpoch, 8},
+		{"channels", hdrChannels, 4},
 		{"segments", hdrSegments, 4}, {"segment size", hdrSegmentSize, 4}, {"queue capacity", hdrQueueCapacity, 4},
 		{"first ordinal", hdrFirstOrdinal, 8}, {"region size", hdrRegionSize, 8}, {"ready", hdrReady, 8},
 	},
 	"partition": {
-		{"parked", partParked, 4}, {"records", partRecords, 8}, {"back-pressured", partBackPressuredNs, 8}, {"idle", partIdleNs, 8},
+		{"parked", partParked, 4}, {"records", partRecords, 8}, {"back-pressured", partBackPressuredNs, 8},
+		{"idle", partIdleNs, 8},
 		{"wake-ups", partWakeUps, 8}, {"pool size", partPoolSize, 8},
 	},
 	"queue": {
-		{"published", queuePublished, 8}, {"position", queuePosition, 8}, {"flushed", queueFlushed, 8}, {"buffers", queueBuffers, 8},
+		{"published", queuePublished, 8}, {"position", queuePosition, 8}, {"flushed", queueFlushed, 8},
+		{"buffers", queueBuffers, 8},
 		{"wanted", queueWantReleased, 8}, {"limit", queueHeldLimit, 8}, {"priority", queuePriority, 8},
 	},
 	"descriptor": {
@@ -81,7 +84,8 @@ func TestLayoutPageHasTheOffsetsOfTheCode(t *testing.T) {
 var wordsOfTheCode = map[string][]string{
 	"partition": {"partParked", "partRecords", "partBackPressuredNs", "partIdleNs", "partWakeUps", "partPoolSize"},
 	"queue": {
-		"queuePublished", "queuePosition", "queueFlushed", "queueBuffers", "queueWantReleased", "queueHeldLimit", "queuePriority",
+		"queuePublished", "queuePosition", "queueFlushed", "queueBuffers", "queueWantReleased", "queueHeldLimit",
+		"queuePriority",
 	},
 	"gate":     {"gateParked", "gateWakeUps", "gateIdleNs"},
 	"channel":  {"chanReleased", "chanPriorityReleased", "chanWant"},
@@ -136,7 +140,8 @@ func TestEveryConstantOfTheLayoutIsComparedWithThePage(t *testing.T) {
 		}
 		for _, spec := range block.Specs {
 			for _, name := range spec.(*ast.ValueSpec).Names {
-				require.True(t, name.Name == "_" || compared[name.Name], "%s is compared with nothing on the page", name.Name)
+				require.True(t, name.Name == "_" || compared[name.Name], "%s is compared with nothing on the page",
+					name.Name)
 				constants++
 			}
 		}
@@ -180,7 +185,8 @@ func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 	page := strings.Join(strings.Fields(layoutPage(t)), " ")
 	for _, text := range []string{
 		fmt.Sprintf("layout version %d", LayoutVersion),
-		fmt.Sprintf("| 8 | 4 | version | %d. Refuse others |", LayoutVersion), fmt.Sprintf("| 12 | 4 | size | %d |", headerSize),
+		fmt.Sprintf("| 8 | 4 | version | %d. Refuse others |", LayoutVersion),
+		fmt.Sprintf("| 12 | 4 | size | %d |", headerSize),
 		fmt.Sprintf("| 24 | 4 | kind | %d partition, %d gate |", kindPartition, kindGate),
 		fmt.Sprintf("The first %d bytes of a partition or gate region", headerSize),
 		fmt.Sprintf("`roundUp(%d + 8·ceil(channels/%d), %d)`", doorbellBits, doorbellBitsPerWord, pageSize),
@@ -200,7 +206,8 @@ func TestLayoutPageHasTheNumbersOfTheCode(t *testing.T) {
 		fmt.Sprintf("stands in priority place `o mod %d`", priorityCapacity),
 		fmt.Sprintf("At most %d events", eventsPerQueue-1),
 		fmt.Sprintf("R = %d + capacity·%d", queueRing, descriptorSize),
-		fmt.Sprintf("Event: the event slot, 0 to %d", eventSlots-1), fmt.Sprintf("event: its bytes, at most %d", EventSlotSize),
+		fmt.Sprintf("Event: the event slot, 0 to %d", eventSlots-1), fmt.Sprintf("event: its bytes, at most %d",
+			EventSlotSize),
 		"| −2,147,483,648 | finished with 0 bytes |",
 		fmt.Sprintf("upper half %d segments of its pool, %d the quota of buffers of this subpartition, %d places of the queue, %d events",
 			HeldSegments, HeldQuota, HeldPlaces, HeldEvents),

@@ -133,7 +133,11 @@ func TestHeaderWithOneFieldChangedIsRefusedByName(t *testing.T) {
 				if word == "" {
 					word = "subpartitions"
 				}
-				decode := func(h []byte) error { _, err := DecodePartitionHeader(h, partition.RegionSize()); return err }
+				decode := func(h []byte) error {
+					_,
+						err := DecodePartitionHeader(h, partition.RegionSize())
+					return err
+				}
 				if kind == "gate" {
 					if field.partitionOnly {
 						continue
@@ -259,7 +263,8 @@ func partitionSpans(l *PartitionLayout) []span {
 	for i := range l.Subpartitions {
 		base := l.queueOffset(i)
 		at := func(name string, offset, size, alignment int64) int64 {
-			spans = append(spans, span{fmt.Sprintf("%s of queue %d", name, i), base + offset, base + offset + size, alignment})
+			spans = append(spans, span{fmt.Sprintf("%s of queue %d", name, i), base + offset, base + offset + size,
+				alignment})
 			return offset + size
 		}
 		at("cursors", queuePublished, queueBuffers+8, lineSize)
@@ -283,7 +288,8 @@ func requireDisjoint(t *testing.T, spans []span, size int64) {
 	end, previous := int64(0), "the start"
 	for _, s := range spans {
 		if s.start < end || s.start%s.alignment != 0 {
-			t.Fatalf("%s is at [%d, %d), aligned to %d; %s ends at %d", s.name, s.start, s.end, s.alignment, previous, end)
+			t.Fatalf("%s is at [%d, %d), aligned to %d; %s ends at %d", s.name, s.start, s.end, s.alignment, previous,
+				end)
 		}
 		end, previous = s.end, s.name
 	}
@@ -312,10 +318,12 @@ func TestPlacesInARegionAreAlignedAndDoNotOverlap(t *testing.T) {
 
 		gate, err := NewGateLayout(random.Uint64(), 1+random.IntN(1<<random.IntN(12)))
 		require.NoError(t, err)
-		spans = []span{{"header", 0, headerSize, lineSize}, {"parked", gateParked, gateParked + 4, lineSize}, {"counters", gateWakeUps, gateIdleNs + 8, lineSize}}
+		spans = []span{{"header", 0, headerSize, lineSize}, {"parked", gateParked, gateParked + 4, lineSize},
+			{"counters", gateWakeUps, gateIdleNs + 8, lineSize}}
 		for i := range gate.Channels {
 			base := gate.channelOffset(i)
-			spans = append(spans, span{"released", base, base + chanPriorityReleased + 8, lineSize}, span{"want", base + chanWant, base + chanWant + 8, lineSize})
+			spans = append(spans, span{"released", base, base + chanPriorityReleased + 8, lineSize},
+				span{"want", base + chanWant, base + chanWant + 8, lineSize})
 		}
 		end := gate.channelOffset(gate.Channels)
 		requireDisjoint(t, append(spans, span{"end", end, end, lineSize}), gate.RegionSize())

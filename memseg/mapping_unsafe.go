@@ -22,7 +22,8 @@ func mapAligned(fd int, offset int64, length, prot int) ([]byte, error) {
 	// Addresses are reserved, with one huge page to choose from, and the rest of
 	// them is given back.
 	reserved := uintptr(length) + huge
-	base, err := unix.MmapPtr(-1, 0, nil, reserved, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	base, err := unix.MmapPtr(-1, 0, nil, reserved, unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}

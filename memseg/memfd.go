@@ -202,9 +202,15 @@ func (m *Memfd) ReopenReadOnly() (int, error) {
 // Commit backs [offset, offset+length) with memory, so that a later store there
 // cannot fault for want of it. Shortage is ErrNoMemory, here and now.
 func (m *Memfd) Commit(offset, length int64) error {
-	err := m.control(func(fd int) error { return retryEINTR(func() error { return unix.Fallocate(fd, 0, offset, length) }) })
+	err := m.control(func(fd int) error {
+		return retryEINTR(func() error {
+			return unix.Fallocate(fd, 0, offset,
+				length)
+		})
+	})
 	if err != nil {
-		return fmt.Errorf("commit %d bytes of %q: %w", length, m.label(), shortage(os.NewSyscallError("fallocate", err)))
+		return fmt.Errorf("commit %d bytes of %q: %w", length, m.label(),
+			shortage(os.NewSyscallError("fallocate", err)))
 	}
 	return nil
 }
@@ -219,7 +225,8 @@ func (m *Memfd) Punch(offset, length int64) error {
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("give back %d bytes of %q: %w", length, m.label(), os.NewSyscallError("fallocate FALLOC_FL_PUNCH_HOLE", err))
+		return fmt.Errorf("give back %d bytes of %q: %w", length, m.label(),
+			os.NewSyscallError("fallocate FALLOC_FL_PUNCH_HOLE", err))
 	}
 	return nil
 }

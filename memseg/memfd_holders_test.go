@@ -103,7 +103,8 @@ func TestObjectIsAloneOnlyWhenNobodyElseHasItOpenOrMapped(t *testing.T) {
 	requireAlone(t, m, false, "a descriptor on its way")
 	require.NoError(t, unix.Close(pair[0]))
 	require.NoError(t, unix.Close(pair[1]))
-	require.Eventually(t, func() bool { alone, err := m.Alone(); return err == nil && alone }, 10*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { alone, err := m.Alone(); return err == nil && alone }, 10*time.Second,
+		time.Millisecond,
 		"the descriptor was never received")
 }
 

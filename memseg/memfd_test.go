@@ -134,7 +134,8 @@ func TestReceivedDescriptorIsRefusedUnlessItIsASealedObjectOfItsSize(t *testing.
 			if _, err := os.Stat(dir); err != nil {
 				t.Skipf("no directory for the file: %v", err)
 			}
-			fd, err := unix.Open(filepath.Join(dir, "memseg-test-"+filepath.Base(t.TempDir())), unix.O_CREAT|unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+			fd, err := unix.Open(filepath.Join(dir, "memseg-test-"+filepath.Base(t.TempDir())),
+				unix.O_CREAT|unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 			require.NoError(t, err)
 			path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 			require.NoError(t, err)

@@ -70,9 +70,11 @@ func newMemoryCgroup(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		// The kernel needs a moment to see that the child has left.
-		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 5*time.Second, 10*time.Millisecond, "remove %s", dir)
+		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 5*time.Second, 10*time.Millisecond,
+			"remove %s", dir)
 	})
-	for file, value := range map[string]string{"memory.limit_in_bytes": strconv.Itoa(cgroupLimit), "memory.oom_control": "1"} {
+	for file, value := range map[string]string{"memory.limit_in_bytes": strconv.Itoa(cgroupLimit),
+		"memory.oom_control": "1"} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0); err != nil {
 			t.Skipf("cannot limit a memory cgroup: %v", err)
 		}

@@ -175,7 +175,8 @@ func (c *guardedConsumer) step() (err error) {
 	return errors.Join(inRegion(b.Bytes(), c.layout.SegmentSize), b.Release())
 }
 
-func newHostileProducer(t testing.TB, newRegion func(testing.TB, int) *Region, first uint64) (*hostileProducer, *guardedConsumer) {
+func newHostileProducer(t testing.TB, newRegion func(testing.TB, int) *Region, first uint64) (*hostileProducer,
+	*guardedConsumer) {
 	q := newQueuePair(t, newRegion, first)
 	return &hostileProducer{queuePair: q}, &guardedConsumer{reader: q.reader, layout: q.layout, segments: q.segments}
 }
@@ -214,7 +215,8 @@ func randomScript(t testing.TB, size int) hostileScript {
 func FuzzConsumerOfAHostileProducer(f *testing.F) {
 	f.Add([]byte{}, uint8(0))
 	f.Add([]byte("\x00\x10\x00\x02\x04\x00\x00\x01\x02\x07\x00\x00\x05\x06"), uint8(1))
-	f.Add(slices.Repeat([]byte{0, 100, 1, 2, 2, 50, 1, 3, 60, 2, 4, 1, 1, 2, 5, 3, 0, 40, 2, 6, 0, 1, 8, 0, 7, 2}, 20), uint8(2))
+	f.Add(slices.Repeat([]byte{0, 100, 1, 2, 2, 50, 1, 3, 60, 2, 4, 1, 1, 2, 5, 3, 0, 40, 2, 6, 0, 1, 8, 0, 7, 2}, 20),
+		uint8(2))
 	f.Fuzz(func(t *testing.T, script []byte, start uint8) {
 		p, c := newHostileProducer(t, memories[0].make, firstOrdinals[int(start)%len(firstOrdinals)])
 		runHostileProducer(t, p, c, script)
@@ -267,7 +269,8 @@ func TestConsumerSurvivesAProducerThatWritesWhileItReads(t *testing.T) {
 			// Mostly what leads to elements, so that reading gets far.
 			w := p.writer
 			n := w.next
-			w.write(w.ring, w.mask, n, Descriptor{Type: DataType(1 + s.next(3)), Segment: s.next(eventSlots + 1), Length: s.next(eventSlotSize + 2), PartialRecordLength: s.next(256)})
+			w.write(w.ring, w.mask, n, Descriptor{Type: DataType(1 + s.next(3)), Segment: s.next(eventSlots + 1),
+				Length: s.next(eventSlotSize + 2), PartialRecordLength: s.next(256)})
 			w.next++
 			w.published.Store(w.next - uint64(s.next(3)))
 			m := p.segments.Marker(s.next(pairSegments))
@@ -391,7 +394,8 @@ func TestProducerRefusesOrTakesWhatItMayWhateverItsConsumerWrites(t *testing.T) 
 		refused := 0
 		for len(s) > 0 {
 			n := min(len(s), 500)
-			refused += runHostileConsumer(t, newQueuePair(t, newRegion, firstOrdinals[len(s)%len(firstOrdinals)]), s[:n])
+			refused += runHostileConsumer(t, newQueuePair(t, newRegion, firstOrdinals[len(s)%len(firstOrdinals)]),
+				s[:n])
 			s = s[n:]
 		}
 		require.Positive(t, refused)

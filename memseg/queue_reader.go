@@ -62,7 +62,8 @@ func (q *QueueReader) Refresh() error {
 	p := q.published.Load()
 	// The producer may be a full ring ahead of what was released, never more.
 	if n := p - q.next; n > q.mask+1 || n < q.seen-q.next {
-		return fmt.Errorf("producer published up to %d, reader is at %d of a ring of %d: %w", p, q.next, q.mask+1, ErrCorrupt)
+		return fmt.Errorf("producer published up to %d, reader is at %d of a ring of %d: %w", p, q.next, q.mask+1,
+			ErrCorrupt)
 	}
 	q.seen = p
 	return nil
@@ -86,7 +87,8 @@ func (q *QueueReader) RefreshPriority() (int, error) {
 		if n-withdrawn <= priorityCapacity {
 			return 0, ErrWithdrawn
 		}
-		return 0, fmt.Errorf("producer published %d priority events in a ring of %d: %w", n, priorityCapacity, ErrCorrupt)
+		return 0, fmt.Errorf("producer published %d priority events in a ring of %d: %w", n, priorityCapacity,
+			ErrCorrupt)
 	}
 	q.seenPriority = p
 	return int(n), nil

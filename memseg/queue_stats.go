@@ -41,7 +41,8 @@ func believable(n uint64) uint64 {
 func ReadQueueStats(region *Region, l *PartitionLayout, subpartition int) (s QueueStats, err error) {
 	defer RecoverFault(debug.SetPanicOnFault(true), "read queue of "+region.Name(), &err)
 	base := int(l.queueOffset(subpartition))
-	position := believable(region.Word(base+queuePosition).Load() - l.FirstOrdinal) // first: too few bytes are seen later
+	// first: too few bytes are seen later
+	position := believable(region.Word(base+queuePosition).Load() - l.FirstOrdinal)
 	s.Published = believable(region.Word(base+queuePublished).Load() - l.FirstOrdinal)
 	s.Buffers = min(believable(region.Word(base+queueBuffers).Load()), s.Published)
 	if position > s.Published {

@@ -392,7 +392,8 @@ func TestReleasedElementsReturnInOrder(t *testing.T) {
 		}
 		var returned []uint64
 		accept := func(n uint64, open bool) (int, error) {
-			return q.writer.AcceptReleased(q.first+n, open, func(ordinal uint64) { returned = append(returned, ordinal-q.first) })
+			return q.writer.AcceptReleased(q.first+n, open,
+				func(ordinal uint64) { returned = append(returned, ordinal-q.first) })
 		}
 		n, err := accept(0, true)
 		require.NoError(t, err)
@@ -404,7 +405,8 @@ func TestReleasedElementsReturnInOrder(t *testing.T) {
 
 		for _, cursor := range []uint64{2, 0, 6, 7, 1 << 40, math.MaxUint64} {
 			_, err = accept(cursor, true)
-			require.ErrorIs(t, err, ErrCorrupt, "cursor %d: the open buffer cannot be released, nor anything twice", int64(cursor))
+			require.ErrorIs(t, err, ErrCorrupt, "cursor %d: the open buffer cannot be released, nor anything twice",
+				int64(cursor))
 		}
 		require.Equal(t, 3, q.writer.Unreleased(), "nothing was accepted")
 		require.Equal(t, []uint64{0, 2}, returned)
@@ -469,7 +471,8 @@ func TestDescriptorOutsideTheLayoutIsRefusedByName(t *testing.T) {
 		values  []uint32 // stamps are from the right one
 	}{
 		{"data", "stamp", descStamp, []uint32{most, 1, 64, most - 63, 1 << 31}},
-		{"data", "data type", descType, []uint32{uint32(NoDataType), uint32(RecoveryMetadata) + 1, 255, 256 + uint32(DataBuffer), most}},
+		{"data", "data type", descType, []uint32{uint32(NoDataType), uint32(RecoveryMetadata) + 1, 255,
+			256 + uint32(DataBuffer), most}},
 		{"data", "segment", descSegment, []uint32{pairSegments, 1 << 31, most}},
 		{"data", "length", descLength, []uint32{pairSegmentSize + 1, 1<<31 - 1, 1 << 31, most}},
 		{"event", "segment", descSegment, []uint32{eventSlots, eventSlots + 1, 1 << 31, most}},

@@ -236,7 +236,8 @@ func (q *QueueWriter) AcceptReleased(cursor uint64, open bool, f func(ordinal ui
 	}
 	n := cursor - q.released
 	if n > limit {
-		return 0, fmt.Errorf("consumer released up to %d, of %d to %d: %w", cursor, q.released, q.released+limit, ErrCorrupt)
+		return 0, fmt.Errorf("consumer released up to %d, of %d to %d: %w", cursor, q.released, q.released+limit,
+			ErrCorrupt)
 	}
 	for i := q.released; i != cursor; i++ {
 		if slot := q.eventSlot[i&q.mask]; slot != noEvent {

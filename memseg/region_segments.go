@@ -12,7 +12,8 @@ type RegionSegments struct {
 // NewRegionSegments returns the segments of a region that l was checked against.
 func NewRegionSegments(region *Region, l *PartitionLayout) RegionSegments {
 	return RegionSegments{
-		region: region, mem: region.Bytes()[l.SegmentOffset(0):], markers: int(l.markersOffset()), segmentSize: l.SegmentSize,
+		region: region, mem: region.Bytes()[l.SegmentOffset(0):], markers: int(l.markersOffset()),
+		segmentSize: l.SegmentSize,
 	}
 }
 

@@ -61,7 +61,8 @@ func (gs *groupedSleepers) wait(s *sharedSleeper, value uint32, timeout time.Dur
 func (gs *groupedSleepers) join(s *sharedSleeper, value uint32) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if g := s.group; g != nil && !g.ended && len(g.sleepers) < sleepGroupSize && s.listed == g.generation && s.listedValue == value {
+	if g := s.group; g != nil && !g.ended && len(g.sleepers) < sleepGroupSize && s.listed == g.generation &&
+		s.listedValue == value {
 		g.add(s) // its thread sleeps on this word already, or is about to look
 		return true
 	}

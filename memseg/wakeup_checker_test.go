@@ -41,7 +41,8 @@ func (m *model) moves(w *world) (to []move, last bool, err error) {
 			thresholds = thresholds[:1] // it does not choose now
 		}
 		for _, threshold := range thresholds {
-			if err := add("consumer", func(w *world) (bool, error) { return m.stepConsumer(w, threshold) }); err != nil {
+			if err := add("consumer",
+				func(w *world) (bool, error) { return m.stepConsumer(w, threshold) }); err != nil {
 				return nil, false, err
 			}
 		}
@@ -50,10 +51,18 @@ func (m *model) moves(w *world) (to []move, last bool, err error) {
 	last = len(to) == 0
 	if m.crashes && w.control.died == 0 {
 		if w.writer.at != ended || w.flusher.at != ended {
-			_ = add("the producer dies", func(w *world) (bool, error) { w.control.died = producerDied; return true, nil })
+			_ = add("the producer dies", func(w *world) (bool, error) {
+				w.control.died = producerDied
+				return true,
+					nil
+			})
 		}
 		if w.consumer.at != ended {
-			_ = add("the consumer dies", func(w *world) (bool, error) { w.control.died = consumerDied; return true, nil })
+			_ = add("the consumer dies", func(w *world) (bool, error) {
+				w.control.died = consumerDied
+				return true,
+					nil
+			})
 		}
 	}
 	return to, last, nil
@@ -89,7 +98,8 @@ func (m *model) judge(w *world, last bool) error {
 		case w.producerNotice:
 			return fmt.Errorf("the writer sleeps though its consumer is lost")
 		case m.isBeyond(w.released, w.wantReleased):
-			return fmt.Errorf("the writer sleeps, %d elements are released and it wants %d", w.released, w.wantReleased+1)
+			return fmt.Errorf("the writer sleeps, %d elements are released and it wants %d", w.released,
+				w.wantReleased+1)
 		}
 	}
 	if !last {
@@ -230,7 +240,8 @@ var scenarios = []scenario{
 		ops: []op{opRecord, opFinish, opRecord, opFinish, opRecord, opFinish, opEnd},
 	},
 	{
-		name: "distance between writer and reader", segments: 3, thresholds: []cursor{0, 40}, distance: true, crashes: true,
+		name: "distance between writer and reader", segments: 3, thresholds: []cursor{0, 40}, distance: true,
+		crashes: true,
 		ops: []op{
 			opRecord, opFinish, opRecord, opFinish, opRecord, opFinish, opRecord, opFinish,
 			opRecord, opFinish, opRecord, opFinish, opEnd,

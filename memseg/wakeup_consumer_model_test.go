@@ -120,9 +120,11 @@ func (m *model) stepConsumer(w *world, threshold cursor) (bool, error) {
 		bytes, finished := markerBytes(w.marker[segment])
 		switch {
 		case w.holder[segment] != c.next:
-			return false, fmt.Errorf("element %d is read in segment %d, where element %d is written", c.next, segment, w.holder[segment])
+			return false, fmt.Errorf("element %d is read in segment %d, where element %d is written", c.next, segment,
+				w.holder[segment])
 		case bytes > w.content[segment] || bytes%recordBytes != 0:
-			return false, fmt.Errorf("the marker says %d bytes, %d are stored, in records of %d", bytes, w.content[segment], recordBytes)
+			return false, fmt.Errorf("the marker says %d bytes, %d are stored, in records of %d", bytes,
+				w.content[segment], recordBytes)
 		case bytes < c.inElement:
 			return false, fmt.Errorf("the marker went back from %d to %d bytes", c.inElement, bytes)
 		case !finished && c.seen > c.next+1:

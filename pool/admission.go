@@ -68,7 +68,8 @@ func (p *NetworkBufferPool) CreateGrant(spec GrantSpec, listener GrantListener) 
 // Those that wait are admitted in the order in which they came, except that nobody
 // waits behind one for which there would be too little if all gave back what they
 // need not have.
-func (p *NetworkBufferPool) QueueGrant(spec GrantSpec, listener GrantListener, admitted func(*Grant)) (g *Grant, waits bool, err error) {
+func (p *NetworkBufferPool) QueueGrant(spec GrantSpec, listener GrantListener, admitted func(*Grant)) (g *Grant,
+	waits bool, err error) {
 	g, err = p.newGrant(spec, listener, admitted)
 	return g, err == nil && !g.admittedAtOnce, err
 }
@@ -122,7 +123,8 @@ func (p *NetworkBufferPool) insufficient(g *Grant) error {
 		held += fmt.Sprintf("; the last %d are kept for users that have little", kept)
 	}
 	return fmt.Errorf("%w: required %d, but only %d available: of %d segments of %d bytes (--memory, --segment-size), %d are in use and %d more reserved for partitions that require them%s",
-		ErrInsufficientBuffers, g.spec.Required, max(0, p.lendable()-kept), p.total, p.segmentSize, p.total-p.free, p.reserved+p.admissions.allClaimed(), held)
+		ErrInsufficientBuffers, g.spec.Required, max(0, p.lendable()-kept), p.total, p.segmentSize, p.total-p.free,
+		p.reserved+p.admissions.allClaimed(), held)
 }
 
 // GiveUp ends the wait of a grant to be admitted: the grant is destroyed, and the

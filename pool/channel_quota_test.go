@@ -7,7 +7,8 @@ import (
 )
 
 func TestQuotaMakesThePoolUnavailableButRefusesNothing(t *testing.T) {
-	p := createLocal(t, newNetwork(t, 1024), LocalConfig{Required: 1, Max: 10, Subpartitions: 3, MaxBuffersPerChannel: 2})
+	p := createLocal(t, newNetwork(t, 1024), LocalConfig{Required: 1, Max: 10, Subpartitions: 3,
+		MaxBuffersPerChannel: 2})
 	held := map[int][]int{}
 	take := func(channel int) { held[channel] = append(held[channel], request(t, p, channel)) }
 	put := func(channel int) {
@@ -55,7 +56,8 @@ func TestRequestsGoOnBeyondTheQuotaUntilThePoolIsEmpty(t *testing.T) {
 }
 
 func TestSegmentsForNoChannelLeaveTheQuotasAlone(t *testing.T) {
-	p := createLocal(t, newNetwork(t, 1024), LocalConfig{Required: 1, Max: 10, Subpartitions: 2, MaxBuffersPerChannel: 2})
+	p := createLocal(t, newNetwork(t, 1024), LocalConfig{Required: 1, Max: 10, Subpartitions: 2,
+		MaxBuffersPerChannel: 2})
 	broadcast := requestAll(t, p, 5)
 	require.True(t, p.Available())
 	unicast := request(t, p, 0)

@@ -29,7 +29,8 @@ func (s GrantSpec) validate() error {
 		return fmt.Errorf("required is %d segments, want at least 1: %w", s.Required, ErrInvalidArgument)
 	}
 	if s.Max < s.Required {
-		return fmt.Errorf("max is %d segments, want at least the required %d: %w", s.Max, s.Required, ErrInvalidArgument)
+		return fmt.Errorf("max is %d segments, want at least the required %d: %w", s.Max, s.Required,
+			ErrInvalidArgument)
 	}
 	return nil
 }

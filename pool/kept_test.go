@@ -46,7 +46,8 @@ func TestUserWhoHasMuchLeavesHalfOfWhatIsKeptEvenIfHeRequiresLittle(t *testing.T
 	p, hoarder := hoard(t)
 	second, _ := createGrantOf(t, p, 1, 7, 7)
 	_, err := p.CreateGrant(GrantSpec{Required: 1, Max: 1, User: 1}, &recorder{})
-	require.ErrorContains(t, err, "the last 16 are kept for users that have little", "it requires more than little with it")
+	require.ErrorContains(t, err, "the last 16 are kept for users that have little",
+		"it requires more than little with it")
 	other, _ := createGrantOf(t, p, 2, 1, 20)
 	require.Equal(t, 4, other.Request(20), "of 8, as much as is left")
 	second.Reclaim()
@@ -163,7 +164,8 @@ func TestGrantsThatWaitDoNotKeepThoseOutWhoHaveLittle(t *testing.T) {
 	p, hoarder := hoard(t)
 	all := []*Grant{hoarder}
 	for i, required := range []int{7, 7, 7, 20, 20, 20} {
-		g, waits, err := p.QueueGrant(GrantSpec{Required: required, Max: required, User: 1}, &recorder{}, func(*Grant) {})
+		g, waits, err := p.QueueGrant(GrantSpec{Required: required, Max: required, User: 1}, &recorder{},
+			func(*Grant) {})
 		require.NoError(t, err)
 		require.Equal(t, i > 0, waits, "with the second one it would require more than little")
 		all = append(all, g)

@@ -226,7 +226,8 @@ func (p *LocalBufferPool) Granted(segments []int) error {
 // less than the pool requires.
 func (p *LocalBufferPool) SetNumBuffers(n int) error {
 	if n < p.config.Required {
-		return fmt.Errorf("set size of local buffer pool: %d segments, want at least the required %d: %w", n, p.config.Required, ErrInvalidArgument)
+		return fmt.Errorf("set size of local buffer pool: %d segments, want at least the required %d: %w", n,
+			p.config.Required, ErrInvalidArgument)
 	}
 	p.mu.Lock()
 	p.size = min(n, p.config.Max)
@@ -375,7 +376,8 @@ func (p *LocalBufferPool) admit(segments []int) error {
 			for _, admitted := range segments[:i] {
 				p.segments[admitted] = segmentAbsent
 			}
-			return fmt.Errorf("segment %d is out of range or in the pool already, want one of %d: %w", segment, limit, ErrUnknownSegment)
+			return fmt.Errorf("segment %d is out of range or in the pool already, want one of %d: %w", segment, limit,
+				ErrUnknownSegment)
 		}
 		if segment >= len(p.segments) {
 			p.segments = append(p.segments, make([]segmentState, segment+1-len(p.segments))...)

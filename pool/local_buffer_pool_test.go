@@ -323,7 +323,8 @@ func TestRecyclingWhatIsNotHandedOutPanics(t *testing.T) {
 }
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
-	p := createLocal(t, newNetwork(t, 16), LocalConfig{Required: 16, Max: 16, Subpartitions: 4, MaxBuffersPerChannel: 10})
+	p := createLocal(t, newNetwork(t, 16), LocalConfig{Required: 16, Max: 16, Subpartitions: 4,
+		MaxBuffersPerChannel: 10})
 	recycle(t, p, requestAll(t, p, 16)...)
 	allocations := testing.AllocsPerRun(100, func() {
 		var segments [16]int

@@ -73,12 +73,14 @@ type NetworkStats struct {
 // 2^31 segments or more.
 func NewNetworkBufferPool(total, segmentSize int) (*NetworkBufferPool, error) {
 	if total <= 0 || total > math.MaxInt32 {
-		return nil, fmt.Errorf("network buffer pool: total is %d, want 1 to %d (--memory, --segment-size): %w", total, math.MaxInt32, ErrInvalidArgument)
+		return nil, fmt.Errorf("network buffer pool: total is %d, want 1 to %d (--memory, --segment-size): %w", total,
+			math.MaxInt32, ErrInvalidArgument)
 	}
 	if segmentSize <= 0 {
 		return nil, fmt.Errorf("network buffer pool: segment size is %d, want a positive number of bytes (--segment-size): %w", segmentSize, ErrInvalidArgument)
 	}
-	return &NetworkBufferPool{total: total, segmentSize: segmentSize, fewGrants: fewGrants, free: total, sized: total, usersByID: make(map[uint32]*user)}, nil
+	return &NetworkBufferPool{total: total, segmentSize: segmentSize, fewGrants: fewGrants, free: total, sized: total,
+		usersByID: make(map[uint32]*user)}, nil
 }
 
 // Destroy ends the pool: no grants are created and no segments are handed out
@@ -189,7 +191,8 @@ func (p *NetworkBufferPool) move(g *Grant, n int) {
 		p.weigh(g.user)
 	}
 	if p.free < p.reserved || p.free > p.total || g.held < 0 {
-		panic(fmt.Sprintf("pool: %d of %d segments free, %d reserved, %d held by a grant", p.free, p.total, p.reserved, g.held))
+		panic(fmt.Sprintf("pool: %d of %d segments free, %d reserved, %d held by a grant", p.free, p.total, p.reserved,
+			g.held))
 	}
 }
 

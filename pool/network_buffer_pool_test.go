@@ -87,7 +87,8 @@ func requireNetworkInvariants(t *testing.T, p *NetworkBufferPool, grants []*Gran
 	require.Equal(t, lingering, p.lingering)
 	requireUsersInvariants(t, p, grants)
 	if p.kept == 0 {
-		require.Equal(t, max(required, min(p.total-lingering-p.admissions.allClaimed(), most)), sizes, "everything that can be used is handed out")
+		require.Equal(t, max(required, min(p.total-lingering-p.admissions.allClaimed(), most)), sizes,
+			"everything that can be used is handed out")
 	}
 	for _, u := range p.waiting.users {
 		inTurn -= len(u.waiting)

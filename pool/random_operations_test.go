@@ -184,7 +184,8 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 			require.True(t, m.held == m.grant.Held() && m.wish == m.grant.wish && m.later == m.told,
 				"model %+v, grant %+v", m, m.grant)
 			require.Equal(t, m.queued, m.grant.admission != nil)
-			require.True(t, m.ended || (m.admitted == 1) != (m.queued || m.grant.admittedAtOnce), "is told once, if it had to wait")
+			require.True(t, m.ended || (m.admitted == 1) != (m.queued || m.grant.admittedAtOnce),
+				"is told once, if it had to wait")
 		}
 		require.Equal(t, free, p.Stats().Available)
 		require.Equal(t, len(queue), p.Stats().Waiting)
@@ -194,7 +195,8 @@ func runBudgetAgainstModel(t *testing.T, random *rand.Rand, total, operations in
 		if len(all) == 0 || random.IntN(8) == 0 {
 			required := 1 + random.IntN(max(1, total/4))
 			m := &modelGrant{spec: GrantSpec{
-				Required: required, Max: required + random.IntN(total), User: random.Uint32N(users), MayUseKept: random.IntN(8) == 0,
+				Required: required, Max: required + random.IntN(total), User: random.Uint32N(users),
+				MayUseKept: random.IntN(8) == 0,
 			}}
 			if random.IntN(4) == 0 {
 				m.spec.Max = Unlimited
@@ -346,7 +348,8 @@ func runLocalPoolAgainstModel(t *testing.T, random *rand.Rand, operations int) {
 		require.Equal(t, [4]int{len(s.free), len(loans), config.Max - len(s.atSource), size},
 			[4]int{p.Free(), p.Used(), p.Requested(), p.Size()})
 		isAvailable := s.ended || len(s.free) > 0 &&
-			(config.MaxBuffersPerChannel == 0 || !slices.ContainsFunc(channels, func(n int) bool { return n >= config.MaxBuffersPerChannel }))
+			(config.MaxBuffersPerChannel == 0 || !slices.ContainsFunc(channels,
+				func(n int) bool { return n >= config.MaxBuffersPerChannel }))
 		require.Equal(t, isAvailable, answer)
 		// The pool is looked at after every operation, and none both makes it
 		// available and unavailable again, so no wake-up can be missed here.

@@ -17,16 +17,23 @@ func TestSurplusIsSharedInProportionToWhatCanBeUsed(t *testing.T) {
 	}{
 		{"bounded below the budget", 1024, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10}}, []int{10, 10}},
 		{"one without bound", 1024, []GrantSpec{{Required: 1, Max: Unlimited}}, []int{1024}},
-		{"two without bound", 1024, []GrantSpec{{Required: 1, Max: Unlimited}, {Required: 1, Max: Unlimited}}, []int{512, 512}},
-		{"two without bound that require all", 1024, []GrantSpec{{Required: 512, Max: Unlimited}, {Required: 512, Max: Unlimited}}, []int{512, 512}},
-		{"fixed beside unlimited", 1024, []GrantSpec{{Required: 24, Max: 24}, {Required: 1, Max: Unlimited}}, []int{24, 1000}},
+		{"two without bound", 1024, []GrantSpec{{Required: 1, Max: Unlimited}, {Required: 1, Max: Unlimited}},
+			[]int{512, 512}},
+		{"two without bound that require all", 1024, []GrantSpec{{Required: 512, Max: Unlimited},
+			{Required: 512, Max: Unlimited}}, []int{512, 512}},
+		{"fixed beside unlimited", 1024, []GrantSpec{{Required: 24, Max: 24}, {Required: 1, Max: Unlimited}},
+			[]int{24, 1000}},
 		{"fixed beside bounded", 1024, []GrantSpec{{Required: 1, Max: 1}, {Required: 1, Max: 2}}, []int{1, 2}},
 		{"only fixed ones", 1024, []GrantSpec{{Required: 3, Max: 3}, {Required: 4, Max: 4}}, []int{3, 4}},
 		{"alone with all of a small budget", 3, []GrantSpec{{Required: 1, Max: 10}}, []int{3}},
-		{"odd segment stays with the earlier one", 3, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10}}, []int{2, 1}},
-		{"only what is required is there", 3, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10}, {Required: 1, Max: 10}}, []int{1, 1, 1}},
-		{"unbounded weighs the whole surplus", 33, []GrantSpec{{Required: 1, Max: 11}, {Required: 1, Max: Unlimited}, {Required: 1, Max: 1}}, []int{9, 23, 1}},
-		{"more than was there", 1024, []GrantSpec{{Required: 511, Max: 1024}, {Required: 513, Max: 1024}}, []int{511, 513}},
+		{"odd segment stays with the earlier one", 3, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10}},
+			[]int{2, 1}},
+		{"only what is required is there", 3, []GrantSpec{{Required: 1, Max: 10}, {Required: 1, Max: 10},
+			{Required: 1, Max: 10}}, []int{1, 1, 1}},
+		{"unbounded weighs the whole surplus", 33, []GrantSpec{{Required: 1, Max: 11}, {Required: 1, Max: Unlimited},
+			{Required: 1, Max: 1}}, []int{9, 23, 1}},
+		{"more than was there", 1024, []GrantSpec{{Required: 511, Max: 1024}, {Required: 513, Max: 1024}},
+			[]int{511, 513}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newNetwork(t, row.total)
@@ -113,7 +120,8 @@ func TestRandomGrantsGetEverythingTheyCanUse(t *testing.T) {
 			sizes += g.Size()
 			exact := float64(g.spec.Required)
 			if surplusUse > 0 {
-				exact += float64(min(surplus, surplusUse)) * float64(min(surplus, g.spec.Max-g.spec.Required)) / float64(surplusUse)
+				exact += float64(min(surplus, surplusUse)) * float64(min(surplus,
+					g.spec.Max-g.spec.Required)) / float64(surplusUse)
 			}
 			require.True(t, math.Abs(exact-float64(g.Size())) < 1, "size %d, in proportion %v", g.Size(), exact)
 		}
@@ -273,7 +281,8 @@ func BenchmarkCreateAndDestroyGrants(b *testing.B) {
 				require.NoError(b, err)
 				all := make([]*Grant, grants)
 				for i := range all {
-					if all[i], err = p.CreateGrant(GrantSpec{Required: 5, Max: 16 + i%100, User: uint32(i) % users}, hears); err != nil {
+					if all[i], err = p.CreateGrant(GrantSpec{Required: 5, Max: 16 + i%100, User: uint32(i) % users},
+						hears); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -55,7 +55,8 @@ func (s *SegmentSet) Return(segments []int) error {
 			for _, returned := range segments[:i] {
 				s.taken[returned/64] |= 1 << (returned % 64)
 			}
-			return fmt.Errorf("return segment %d of a region of %d, which is not handed out: %w", segment, s.segments, ErrUnknownSegment)
+			return fmt.Errorf("return segment %d of a region of %d, which is not handed out: %w", segment, s.segments,
+				ErrUnknownSegment)
 		}
 		s.taken[segment/64] &^= 1 << (segment % 64)
 	}

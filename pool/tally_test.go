@@ -47,7 +47,8 @@ func TestWaterLevelIsTheHighestThatCanBeFilled(t *testing.T) {
 		{"all are full", []int{1, 0}, []int{3, 4}, 10, math.MaxUint32, 4},
 		{"nothing", []int{2, 3}, []int{4, 4}, 0, 2, 0},
 		{"nobody", nil, nil, 5, math.MaxUint32, 5},
-		{"large ones", []int{0, math.MaxInt32}, []int{math.MaxInt32, 2 * math.MaxInt32}, math.MaxInt32, math.MaxInt32, 0},
+		{"large ones", []int{0, math.MaxInt32}, []int{math.MaxInt32, 2 * math.MaxInt32}, math.MaxInt32, math.MaxInt32,
+			0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var bases, tops tally

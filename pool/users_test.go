@@ -49,7 +49,8 @@ func requireUsersInvariants(t *testing.T, p *NetworkBufferPool, grants []*Grant)
 		}
 		for _, other := range p.users {
 			require.True(t, other.part == 0 || other.lingers+other.part <= u.lingers+u.part+1,
-				"user %d has %d and %d linger, user %d could use more than %d and %d", other.id, other.part, other.lingers, u.id, u.part, u.lingers)
+				"user %d has %d and %d linger, user %d could use more than %d and %d", other.id, other.part,
+				other.lingers, u.id, u.part, u.lingers)
 		}
 	}
 	require.Len(t, p.users, known)
@@ -81,11 +82,14 @@ func TestSurplusIsSharedAmongUsersBeforeGrants(t *testing.T) {
 		specs []spec
 		sizes []int
 	}{
-		{"one grant beside three", 1024, []spec{{1, 1, Unlimited}, {2, 1, Unlimited}, {2, 1, Unlimited}, {2, 1, Unlimited}}, []int{511, 171, 171, 171}},
+		{"one grant beside three", 1024, []spec{{1, 1, Unlimited}, {2, 1, Unlimited}, {2, 1, Unlimited},
+			{2, 1, Unlimited}}, []int{511, 171, 171, 171}},
 		{"who wants less gets it", 1024, []spec{{1, 1, 11}, {2, 1, Unlimited}, {3, 1, Unlimited}}, []int{11, 507, 506}},
 		{"one by one", 100, []spec{{1, 1, 6}, {2, 1, 21}, {3, 1, 41}, {4, 1, 101}}, []int{6, 21, 37, 36}},
-		{"many small ones want more than a share", 60, []spec{{1, 2, 12}, {1, 2, 12}, {1, 2, 12}, {2, 14, 30}}, []int{10, 10, 10, 30}},
-		{"in proportion within a user", 46, []spec{{1, 1, 31}, {1, 1, 16}, {2, 1, 101}, {3, 1, 2}}, []int{14, 9, 21, 2}},
+		{"many small ones want more than a share", 60, []spec{{1, 2, 12}, {1, 2, 12}, {1, 2, 12}, {2, 14, 30}},
+			[]int{10, 10, 10, 30}},
+		{"in proportion within a user", 46, []spec{{1, 1, 31}, {1, 1, 16}, {2, 1, 101}, {3, 1, 2}},
+			[]int{14, 9, 21, 2}},
 		{"required segments are no surplus", 100, []spec{{1, 60, 100}, {2, 1, 100}, {3, 1, 1}}, []int{79, 20, 1}},
 		{"only fixed ones", 10, []spec{{1, 3, 3}, {2, 4, 4}}, []int{3, 4}},
 		{"less than a segment for each", 5, []spec{{1, 1, 9}, {2, 1, 9}, {3, 1, 9}}, []int{2, 2, 1}},
@@ -133,7 +137,8 @@ func TestSegmentsThatComeBackGoToTheUserWhoHasLeast(t *testing.T) {
 	require.Equal(t, 1, rich.Request(10))
 	require.Equal(t, 1, poor.Request(4))
 	require.NoError(t, holder.Recycle(6))
-	require.Equal(t, []int{7, 1}, []int{rich.Held(), poor.Held()}, "first come, first served of those who have the same")
+	require.Equal(t, []int{7, 1}, []int{rich.Held(), poor.Held()},
+		"first come, first served of those who have the same")
 	require.Equal(t, []int{6}, richHears.granted)
 	require.NoError(t, holder.Recycle(2))
 	require.Equal(t, []int{7, 3}, []int{rich.Held(), poor.Held()})

@@ -71,7 +71,8 @@ func TestElementsTellTheirChannelAndEventsStandAmongTheRecords(t *testing.T) {
 				case e == end:
 					finish(t, links[channel])
 				case e[0] == '<':
-					require.NoError(t, links[channel].Partition.BroadcastEvent(context.Background(), shuffle.CustomEvent{Name: e}))
+					require.NoError(t, links[channel].Partition.BroadcastEvent(context.Background(),
+						shuffle.CustomEvent{Name: e}))
 				default:
 					emit(t, links[channel], e)
 				}

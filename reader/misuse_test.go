@@ -10,8 +10,9 @@ import (
 
 func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
-		Types:     []any{(*reader.Element[[]byte])(nil)},
-		Functions: map[string]any{"Elements": reader.Elements[[]byte], "Records": reader.Records[[]byte], "WaitAny": reader.WaitAny},
-		Errors:    []error{shuffle.ErrInvalidArgument},
+		Types: []any{(*reader.Element[[]byte])(nil)},
+		Functions: map[string]any{"Elements": reader.Elements[[]byte], "Records": reader.Records[[]byte],
+			"WaitAny": reader.WaitAny},
+		Errors: []error{shuffle.ErrInvalidArgument},
 	})
 }

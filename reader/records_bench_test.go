@@ -16,7 +16,8 @@ import (
 func BenchmarkEmitToRecords(b *testing.B) {
 	for _, size := range []int{16, 100, 1000, 8000} {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
-			link := linktest.New(b, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 128, SegmentSize: 32 << 10})
+			link := linktest.New(b, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 128,
+				SegmentSize: 32 << 10})
 			gate := link.Gate(0)
 			w, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte]())
 			require.NoError(b, err)

@@ -24,7 +24,8 @@ func (b BufferOrEvent) IsEvent() bool { return b.DataType().IsEvent() }
 // zero value, is ErrInvalidArgument.
 func (b BufferOrEvent) Event() (Event, error) {
 	if b.Buffer == nil {
-		return nil, fmt.Errorf("event of a BufferOrEvent without a buffer, as Next returns beside an error: %w", ErrInvalidArgument)
+		return nil, fmt.Errorf("event of a BufferOrEvent without a buffer, as Next returns beside an error: %w",
+			ErrInvalidArgument)
 	}
 	return DecodeEvent(b.Bytes(), b.DataType())
 }

@@ -32,7 +32,8 @@ func (e *ChannelError) Error() string {
 		return fmt.Sprintf("channel %d: %s", e.Channel, cause)
 	}
 	partition := PartitionSpec{ID: e.Partition, Name: e.Name}
-	return fmt.Sprintf("channel %d: subpartition %d of partition %s: %s", e.Channel, e.Subpartition, partition.Label(), cause)
+	return fmt.Sprintf("channel %d: subpartition %d of partition %s: %s", e.Channel, e.Subpartition, partition.Label(),
+		cause)
 }
 
 // Unwrap returns the cause.

@@ -84,7 +84,8 @@ func EncodeEvent(e Event) ([]byte, error) {
 	}
 	content := e.appendTo(nil)
 	if len(content) > memseg.EventSlotSize {
-		return nil, fmt.Errorf("event %T of %d bytes, want at most %d: %w", e, len(content), memseg.EventSlotSize, ErrEventTooLarge)
+		return nil, fmt.Errorf("event %T of %d bytes, want at most %d: %w", e, len(content), memseg.EventSlotSize,
+			ErrEventTooLarge)
 	}
 	return content, nil
 }
@@ -110,7 +111,8 @@ func DecodeEvent(b []byte, typ memseg.DataType) (Event, error) {
 		}
 		n := int(binary.BigEndian.Uint16(body))
 		if n > len(body)-2 {
-			return nil, fmt.Errorf("custom event with a name of %d bytes in a body of %d: %w", n, len(body), ErrProtocol)
+			return nil, fmt.Errorf("custom event with a name of %d bytes in a body of %d: %w", n, len(body),
+				ErrProtocol)
 		}
 		return CustomEvent{
 			Name: string(body[2 : 2+n]), Body: append([]byte(nil), body[2+n:]...),

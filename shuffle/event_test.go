@@ -19,7 +19,8 @@ func TestEventsOnTheWire(t *testing.T) {
 	}{
 		{shuffle.EndOfPartition{}, memseg.EndOfPartition, "00000000"},
 		{shuffle.CustomEvent{}, memseg.EventBuffer, "00000003" + "0000"},
-		{shuffle.CustomEvent{Name: "ab", Body: []byte{0xff, 0}}, memseg.EventBuffer, "00000003" + "0002" + "6162" + "ff00"},
+		{shuffle.CustomEvent{Name: "ab", Body: []byte{0xff, 0}}, memseg.EventBuffer,
+			"00000003" + "0002" + "6162" + "ff00"},
 		{shuffle.CustomEvent{Name: "a", Priority: true}, memseg.PrioritizedEventBuffer, "00000003" + "0001" + "61"},
 		{shuffle.CustomEvent{Body: []byte("b")}, memseg.EventBuffer, "00000003" + "0000" + "62"},
 	} {
@@ -59,7 +60,8 @@ func TestEventMustFitItsSlot(t *testing.T) {
 		{100, 151, false},
 		{1 << 17, 0, false}, // the length of the name would not fit its field either
 	} {
-		wire, err := shuffle.EncodeEvent(shuffle.CustomEvent{Name: strings.Repeat("n", row.name), Body: make([]byte, row.body)})
+		wire, err := shuffle.EncodeEvent(shuffle.CustomEvent{Name: strings.Repeat("n", row.name),
+			Body: make([]byte, row.body)})
 		if row.fits {
 			require.NoError(t, err)
 			require.Len(t, wire, memseg.EventSlotSize)
@@ -97,7 +99,8 @@ func TestDecodeEventToleratesBytesBehindTheBody(t *testing.T) {
 }
 
 func FuzzDecodeEvent(f *testing.F) {
-	for _, e := range []shuffle.Event{shuffle.EndOfPartition{}, shuffle.CustomEvent{Name: "name", Body: []byte("body")}} {
+	for _, e := range []shuffle.Event{shuffle.EndOfPartition{},
+		shuffle.CustomEvent{Name: "name", Body: []byte("body")}} {
 		wire, err := shuffle.EncodeEvent(e)
 		require.NoError(f, err)
 		f.Add(wire, byte(e.DataType()))

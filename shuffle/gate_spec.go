@@ -103,9 +103,11 @@ func (s GateSpec) Validate() error {
 		case in.Subpartition < 0 || in.Subpartition >= MaxSubpartitions:
 			return invalid("Inputs[%d].Subpartition is %d, want 0 to %d", i, in.Subpartition, MaxSubpartitions-1)
 		case len(in.Name) > MaxNameLength || !utf8.ValidString(in.Name):
-			return invalid("Inputs[%d].Name of %d bytes, want at most %d bytes of UTF-8", i, len(in.Name), MaxNameLength)
+			return invalid("Inputs[%d].Name of %d bytes, want at most %d bytes of UTF-8", i, len(in.Name),
+				MaxNameLength)
 		case len(in.Token) > MaxTokenLength || !utf8.ValidString(in.Token):
-			return invalid("Inputs[%d].Token of %d bytes, want at most %d bytes of UTF-8", i, len(in.Token), MaxTokenLength)
+			return invalid("Inputs[%d].Token of %d bytes, want at most %d bytes of UTF-8", i, len(in.Token),
+				MaxTokenLength)
 		}
 	}
 	return nil

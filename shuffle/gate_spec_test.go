@@ -25,12 +25,15 @@ func TestGateSpecIsChecked(t *testing.T) {
 	}{
 		{func(s *shuffle.GateSpec) { s.Inputs = nil }, "0 Inputs"},
 		{func(s *shuffle.GateSpec) { s.Inputs = make([]shuffle.Input, shuffle.MaxInputs+1) }, "1048577 Inputs"},
-		{func(s *shuffle.GateSpec) { s.Inputs[1].Partition = shuffle.PartitionID{} }, "neither Inputs[1].Partition nor its Name is set"},
+		{func(s *shuffle.GateSpec) { s.Inputs[1].Partition = shuffle.PartitionID{} },
+			"neither Inputs[1].Partition nor its Name is set"},
 		{func(s *shuffle.GateSpec) { s.Inputs[1].Subpartition = -1 }, "Inputs[1].Subpartition is -1"},
 		{func(s *shuffle.GateSpec) { s.Inputs[1].Subpartition = shuffle.MaxSubpartitions - 1 }, ""},
-		{func(s *shuffle.GateSpec) { s.Inputs[1].Subpartition = shuffle.MaxSubpartitions }, "Inputs[1].Subpartition is 32768, want 0 to 32767"},
+		{func(s *shuffle.GateSpec) { s.Inputs[1].Subpartition = shuffle.MaxSubpartitions },
+			"Inputs[1].Subpartition is 32768, want 0 to 32767"},
 		{func(s *shuffle.GateSpec) { s.Inputs[0].Token = strings.Repeat("t", shuffle.MaxTokenLength) }, ""},
-		{func(s *shuffle.GateSpec) { s.Inputs[0].Token = strings.Repeat("t", shuffle.MaxTokenLength+1) }, "Inputs[0].Token of 65 bytes"},
+		{func(s *shuffle.GateSpec) { s.Inputs[0].Token = strings.Repeat("t", shuffle.MaxTokenLength+1) },
+			"Inputs[0].Token of 65 bytes"},
 		{func(s *shuffle.GateSpec) { s.Inputs[0].Token = "\xff" }, "Inputs[0].Token of 1 bytes"},
 		{func(s *shuffle.GateSpec) { s.Name = strings.Repeat("n", shuffle.MaxNameLength) }, ""},
 		{func(s *shuffle.GateSpec) { s.Name = strings.Repeat("n", shuffle.MaxNameLength+1) }, "Name of 129 bytes"},
@@ -41,7 +44,8 @@ func TestGateSpecIsChecked(t *testing.T) {
 		{func(s *shuffle.GateSpec) { s.Timeout = shuffle.MaxInputTimeout + 1 }, "Timeout is 720h0m0.000000001s"},
 		{func(s *shuffle.GateSpec) { s.MaxRecordLength = -1 }, "MaxRecordLength is -1, want 0 to 2147483647"},
 		{func(s *shuffle.GateSpec) { s.MaxRecordLength = 1 }, ""},
-		{func(s *shuffle.GateSpec) { s.MaxRecordLength = shuffle.MaxRecordLength + 1 }, "MaxRecordLength is 2147483648"},
+		{func(s *shuffle.GateSpec) { s.MaxRecordLength = shuffle.MaxRecordLength + 1 },
+			"MaxRecordLength is 2147483648"},
 	} {
 		spec := valid()
 		row.change(&spec)

@@ -51,7 +51,8 @@ func (id *PartitionID) UnmarshalText(text []byte) error {
 		return fmt.Errorf("partition id %.40q is read into nil: %w", text, ErrInvalidArgument)
 	}
 	var read PartitionID
-	if n, err := hex.Decode(read[:], text[:min(len(text), 2*len(read))]); err != nil || n != len(read) || len(text) != 2*len(read) {
+	if n, err := hex.Decode(read[:], text[:min(len(text), 2*len(read))]); err != nil || n != len(read) ||
+		len(text) != 2*len(read) {
 		return fmt.Errorf("partition id %.40q: want 32 hex digits: %w", text, ErrInvalidArgument)
 	}
 	*id = read

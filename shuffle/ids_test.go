@@ -28,7 +28,8 @@ func TestNamedPartitionIDsAgree(t *testing.T) {
 
 func TestPartitionIDsAreChecked(t *testing.T) {
 	for _, s := range []string{
-		"", "0", "zz", "00000000000000000000000000000000", "0102030405060708090a0b0c0d0e0f", "0102030405060708090a0b0c0d0e0f1011",
+		"", "0", "zz", "00000000000000000000000000000000", "0102030405060708090a0b0c0d0e0f",
+		"0102030405060708090a0b0c0d0e0f1011",
 		" 102030405060708090a0b0c0d0e0f10", "0102030405060708090a0b0c0d0e0f1g",
 	} {
 		_, err := shuffle.ParsePartitionID(s)

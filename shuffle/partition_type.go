@@ -23,7 +23,8 @@ func (t ResultPartitionType) Validate() error {
 	case Pipelined, PipelinedBounded:
 		return nil
 	}
-	return fmt.Errorf("result partition type %d: want PIPELINED (1) or PIPELINED_BOUNDED (2): %w", uint8(t), ErrInvalidArgument)
+	return fmt.Errorf("result partition type %d: want PIPELINED (1) or PIPELINED_BOUNDED (2): %w", uint8(t),
+		ErrInvalidArgument)
 }
 
 // String returns the name Flink's users know.

@@ -19,7 +19,8 @@ import (
 // of the record and shuffle.ErrCorruptRecord. Nothing of that record is written, and the
 // writer goes on with the next one. For a codec that uses the writer while it appends,
 // that is shuffle.ErrConcurrentUse.
-func NewAppending[T any](p shuffle.ResultPartition, codec shuffle.AppendCodec[T], selector ChannelSelector[T], opts ...Option) (
+func NewAppending[T any](p shuffle.ResultPartition, codec shuffle.AppendCodec[T], selector ChannelSelector[T],
+	opts ...Option) (
 	*RecordWriter[T], error,
 ) {
 	if absent.Is(codec) {

@@ -26,7 +26,8 @@ func (c *picky) Append(dst []byte, rec string) ([]byte, error) { return c.do(dst
 
 func appendText(dst []byte, rec string) ([]byte, error) { return append(dst, rec...), nil }
 
-func newAppending(t testing.TB, link *linktest.Link, codec shuffle.AppendCodec[string], selector writer.ChannelSelector[string]) *writer.RecordWriter[string] {
+func newAppending(t testing.TB, link *linktest.Link, codec shuffle.AppendCodec[string],
+	selector writer.ChannelSelector[string]) *writer.RecordWriter[string] {
 	t.Helper()
 	w, err := writer.NewAppending(link.Partition, codec, selector, writer.WithBufferTimeout(writer.FlushNever))
 	require.NoError(t, err)
@@ -88,11 +89,18 @@ func TestJSONRecordsGoThroughAWriterAndALoop(t *testing.T) {
 func TestRecordThatItsCodecCannotAppendIsNotWrittenAndTheWriterGoesOn(t *testing.T) {
 	mine := errors.New("mine")
 	for name, emit := range map[string]func(w *writer.RecordWriter[string], rec string) error{
-		"emit":      func(w *writer.RecordWriter[string], rec string) error { return w.EmitTo(context.Background(), rec, 0) },
-		"broadcast": func(w *writer.RecordWriter[string], rec string) error { return w.Broadcast(context.Background(), rec) },
+		"emit": func(w *writer.RecordWriter[string], rec string) error {
+			return w.EmitTo(context.Background(), rec,
+				0)
+		},
+		"broadcast": func(w *writer.RecordWriter[string], rec string) error {
+			return w.Broadcast(context.Background(),
+				rec)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 40, SegmentSize: 64})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 40,
+				SegmentSize: 64})
 			var w *writer.RecordWriter[string]
 			w = newAppending(t, link, &picky{do: func(dst []byte, rec string) ([]byte, error) {
 				switch {

@@ -34,7 +34,8 @@ func selfTest(dst []byte, goroutine, n uint64) []byte {
 func TestGoroutinesThatEmitAtOnceSpoilNothing(t *testing.T) {
 	const goroutines, each = 3, 20_000
 	for _, subpartitions := range []int{1, 2} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: subpartitions, Segments: 32, SegmentSize: 4096})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: subpartitions, Segments: 32,
+			SegmentSize: 4096})
 		w := newWriter(t, link, writer.Custom(func(rec []byte, n int) int { return int(rec[15]) % n }))
 		var group sync.WaitGroup
 		var refused atomic.Int64

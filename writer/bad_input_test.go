@@ -28,9 +28,11 @@ func TestNewWriterOfNothingIsRefused(t *testing.T) {
 		options   []writer.Option
 		names     string
 	}{
-		"partition":      {nil, shuffle.Bytes{}, writer.Forward[[]byte](), nil, "partition"},
-		"nil partition":  {(*partition.ResultPartition)(nil), shuffle.Bytes{}, writer.Forward[[]byte](), nil, "partition"},
-		"foreign":        {wrapped{p}, shuffle.Bytes{}, writer.Forward[[]byte](), nil, "writer_test.wrapped is no partition of client.CreatePartition"},
+		"partition": {nil, shuffle.Bytes{}, writer.Forward[[]byte](), nil, "partition"},
+		"nil partition": {(*partition.ResultPartition)(nil), shuffle.Bytes{}, writer.Forward[[]byte](), nil,
+			"partition"},
+		"foreign": {wrapped{p}, shuffle.Bytes{}, writer.Forward[[]byte](), nil,
+			"writer_test.wrapped is no partition of client.CreatePartition"},
 		"zero partition": {&partition.ResultPartition{}, shuffle.Bytes{}, writer.Rebalance[[]byte](), nil, "partition"},
 		"codec":          {p, nil, writer.Forward[[]byte](), nil, "codec"},
 		"typed codec":    {p, (*shuffle.Bytes)(nil), writer.Forward[[]byte](), nil, "codec"},
@@ -74,12 +76,14 @@ func TestSecondWriterOfAPartitionIsRefused(t *testing.T) {
 func TestBufferTimeoutWithoutAUnitIsRefused(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 2, SegmentSize: 64})
 	for _, timeout := range []time.Duration{1, 100, time.Microsecond, time.Millisecond - 1} {
-		_, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte](), writer.WithBufferTimeout(timeout))
+		_, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte](),
+			writer.WithBufferTimeout(timeout))
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, timeout)
 	}
 	_, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte](), writer.WithBufferTimeout(100))
 	require.ErrorContains(t, err, "100*time.Millisecond")
-	w, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte](), writer.WithBufferTimeout(time.Millisecond))
+	w, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte](),
+		writer.WithBufferTimeout(time.Millisecond))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 }
@@ -120,19 +124,31 @@ func TestCodecThatLiesOrPanicsLeavesNothingBehind(t *testing.T) {
 		want  error
 		text  string
 	}{
-		"panics in Size":        {broken{size: func(string) int { panic(bug) }}, bug, ""},
-		"panics in Append":      {broken{fill: func([]byte, string) []byte { panic(bug) }}, bug, ""},
-		"panics half way":       {broken{fill: func(dst []byte, _ string) []byte { _ = append(dst, "half"...); panic(bug) }}, bug, ""},
-		"appends more":          {broken{fill: func(dst []byte, rec string) []byte { return append(dst, rec+"more"...) }}, shuffle.ErrCorruptRecord, "promised"},
-		"appends less":          {broken{fill: func(dst []byte, rec string) []byte { return append(dst, rec[1:]...) }}, shuffle.ErrCorruptRecord, "promised"},
-		"returns nil":           {broken{fill: func([]byte, string) []byte { return nil }}, shuffle.ErrCorruptRecord, "appended 0"},
-		"returns another slice": {broken{fill: func(_ []byte, rec string) []byte { return []byte(rec) }}, shuffle.ErrCorruptRecord, "another slice"},
+		"panics in Size":   {broken{size: func(string) int { panic(bug) }}, bug, ""},
+		"panics in Append": {broken{fill: func([]byte, string) []byte { panic(bug) }}, bug, ""},
+		"panics half way": {broken{fill: func(dst []byte,
+			_ string) []byte {
+			_ = append(dst, "half"...)
+			panic(bug)
+		}}, bug, ""},
+		"appends more": {broken{fill: func(dst []byte,
+			rec string) []byte {
+			return append(dst, rec+"more"...)
+		}}, shuffle.ErrCorruptRecord, "promised"},
+		"appends less": {broken{fill: func(dst []byte, rec string) []byte { return append(dst, rec[1:]...) }},
+			shuffle.ErrCorruptRecord, "promised"},
+		"returns nil": {broken{fill: func([]byte, string) []byte { return nil }}, shuffle.ErrCorruptRecord,
+			"appended 0"},
+		"returns another slice": {broken{fill: func(_ []byte, rec string) []byte { return []byte(rec) }},
+			shuffle.ErrCorruptRecord, "another slice"},
 	} {
 		for way, size := range map[string]int{"in an open buffer": 20, "in a new buffer": 60, "over buffers": 300} {
 			for _, all := range []bool{false, true} {
 				codec := &broken{}
-				link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 20, SegmentSize: 64})
-				w, err := writer.New(link.Partition, codec, toFirst[string](), writer.WithBufferTimeout(writer.FlushNever))
+				link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 20,
+					SegmentSize: 64})
+				w, err := writer.New(link.Partition, codec, toFirst[string](),
+					writer.WithBufferTimeout(writer.FlushNever))
 				require.NoError(t, err)
 				view := link.View(0)
 				emit := w.Emit
@@ -182,15 +198,22 @@ func TestCodecThatUsesItsWriterIsRefusedOnTheLongWay(t *testing.T) {
 func TestCodecThatUsesItsWriterIsRefused(t *testing.T) {
 	ctx := context.Background()
 	for name, use := range map[string]func(w *writer.RecordWriter[string]) error{
-		"emits":               func(w *writer.RecordWriter[string]) error { return w.Emit(ctx, "inner") },
-		"emits a long one":    func(w *writer.RecordWriter[string]) error { return w.EmitTo(ctx, string(make([]byte, 200)), 0) },
-		"emits to another":    func(w *writer.RecordWriter[string]) error { return w.EmitTo(ctx, "inner", 1) },
-		"broadcasts":          func(w *writer.RecordWriter[string]) error { return w.Broadcast(ctx, "inner") },
-		"broadcasts an event": func(w *writer.RecordWriter[string]) error { return w.BroadcastEvent(ctx, shuffle.CustomEvent{}) },
-		"finishes":            func(w *writer.RecordWriter[string]) error { return w.Finish(ctx) },
+		"emits": func(w *writer.RecordWriter[string]) error { return w.Emit(ctx, "inner") },
+		"emits a long one": func(w *writer.RecordWriter[string]) error {
+			return w.EmitTo(ctx,
+				string(make([]byte, 200)), 0)
+		},
+		"emits to another": func(w *writer.RecordWriter[string]) error { return w.EmitTo(ctx, "inner", 1) },
+		"broadcasts":       func(w *writer.RecordWriter[string]) error { return w.Broadcast(ctx, "inner") },
+		"broadcasts an event": func(w *writer.RecordWriter[string]) error {
+			return w.BroadcastEvent(ctx,
+				shuffle.CustomEvent{})
+		},
+		"finishes": func(w *writer.RecordWriter[string]) error { return w.Finish(ctx) },
 	} {
 		for _, depth := range []int{0, 10_000} { // of the codec's stack, which moves for it
-			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 20, SegmentSize: 64})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 20,
+				SegmentSize: 64})
 			codec := &broken{}
 			w, err := writer.New(link.Partition, codec, toFirst[string](), writer.WithBufferTimeout(writer.FlushNever))
 			require.NoError(t, err)
@@ -232,7 +255,8 @@ func deep(frames int, f func() error) error {
 func TestSecondGoroutineOfAWriterIsRefused(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
 		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 3, SegmentSize: 64})
-		w, err := writer.New(link.Partition, shuffle.Strings{}, toFirst[string](), writer.WithBufferTimeout(writer.FlushNever))
+		w, err := writer.New(link.Partition, shuffle.Strings{}, toFirst[string](),
+			writer.WithBufferTimeout(writer.FlushNever))
 		require.NoError(t, err)
 		view := link.View(0)
 		ctx := context.Background()
@@ -244,7 +268,8 @@ func TestSecondGoroutineOfAWriterIsRefused(t *testing.T) {
 		other := string(bytes.Repeat([]byte{'b'}, 300))
 		for name, err := range map[string]error{
 			"emit": w.Emit(ctx, other), "emit to another": w.EmitTo(ctx, other, 1), "short": w.EmitTo(ctx, "b", 1),
-			"broadcast": w.Broadcast(ctx, "b"), "event": w.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": w.Finish(ctx),
+			"broadcast": w.Broadcast(ctx, "b"), "event": w.BroadcastEvent(ctx, shuffle.CustomEvent{}),
+			"finish": w.Finish(ctx),
 		} {
 			require.ErrorIs(t, err, shuffle.ErrConcurrentUse, name)
 		}

@@ -23,7 +23,8 @@ func TestFlushAlwaysWakesForEachRecord(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			overMemories(t, func(t *testing.T, memory linktest.Memory) {
-				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 8, SegmentSize: 1024})
+				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 8,
+					SegmentSize: 1024})
 				w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(writer.FlushAlways))
 				c := link.Consumer(0)
 				for i := range 40 { // over some buffers
@@ -51,7 +52,8 @@ func TestFlushAlwaysWakesForARecordOfManyBuffers(t *testing.T) {
 	require.True(t, other.Arm(1<<20))
 	require.NoError(t, w.EmitTo(context.Background(), framedRecord(150), 1))
 	require.True(t, c.IsAvailableBeyond(0))
-	require.Equal(t, []int{64, 64, 22}, []int{len(take(t, c.SubpartitionView)), len(take(t, c.SubpartitionView)), len(take(t, c.SubpartitionView))})
+	require.Equal(t, []int{64, 64, 22}, []int{len(take(t, c.SubpartitionView)), len(take(t, c.SubpartitionView)),
+		len(take(t, c.SubpartitionView))})
 	require.Zero(t, other.Rings(), "nothing was written for that one")
 }
 
@@ -80,7 +82,8 @@ func TestFlushNeverWakesForWholeBuffersOnly(t *testing.T) {
 func TestFlusherPublishesWhatAnIdleWriterHasWritten(t *testing.T) {
 	for _, toAll := range []bool{false, true} {
 		overMemories(t, func(t *testing.T, memory linktest.Memory) {
-			link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8, SegmentSize: 32 << 10})
+			link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8,
+				SegmentSize: 32 << 10})
 			w := newWriter(t, link, toFirst[[]byte](), writer.WithBufferTimeout(time.Millisecond))
 			c := link.Consumer(0)
 			for range 3 {
@@ -114,7 +117,8 @@ func TestFlusherEndsWithTheWriter(t *testing.T) {
 		func(w *writer.RecordWriter[[]byte]) error { return w.Fail(ctx, shuffle.ErrConsumerLost) },
 		func(w *writer.RecordWriter[[]byte]) error { return w.Close() },
 	} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8, SegmentSize: 1000})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8,
+			SegmentSize: 1000})
 		w := newWriter(t, link, writer.Forward[[]byte](), writer.WithBufferTimeout(writer.MinBufferTimeout))
 		require.NoError(t, w.Emit(ctx, []byte("text")))
 		require.NoError(t, end(w)) // one that went on would be found, or touch unmapped memory

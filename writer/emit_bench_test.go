@@ -18,7 +18,8 @@ func BenchmarkEmitDiscarded(b *testing.B) {
 	for _, size := range []int{16, 100, 1000, 8000} {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
 			link := linktest.New(b, linktest.Config{
-				Memory: linktest.Mapped, Subpartitions: 1, Segments: 128, SegmentSize: 32 << 10, OnLost: shuffle.DiscardOnConsumerLost,
+				Memory: linktest.Mapped, Subpartitions: 1, Segments: 128, SegmentSize: 32 << 10,
+				OnLost: shuffle.DiscardOnConsumerLost,
 			})
 			link.Partition.DetachConsumer(0, false, "nobody reads")
 			w, err := writer.New(link.Partition, shuffle.Bytes{}, writer.Forward[[]byte]())
@@ -40,7 +41,8 @@ func BenchmarkEmitDiscarded(b *testing.B) {
 // BenchmarkEmitWithCodec is the same with a codec of the user's.
 func BenchmarkEmitWithCodec(b *testing.B) {
 	link := linktest.New(b, linktest.Config{
-		Memory: linktest.Mapped, Subpartitions: 1, Segments: 128, SegmentSize: 32 << 10, OnLost: shuffle.DiscardOnConsumerLost,
+		Memory: linktest.Mapped, Subpartitions: 1, Segments: 128, SegmentSize: 32 << 10,
+		OnLost: shuffle.DiscardOnConsumerLost,
 	})
 	link.Partition.DetachConsumer(0, false, "nobody reads")
 	w, err := writer.New(link.Partition, shuffle.Strings{}, writer.Forward[string]())

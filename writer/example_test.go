@@ -67,7 +67,8 @@ func Example() {
 	}
 
 	for subpartition := range 2 {
-		g, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id, Subpartition: subpartition}}})
+		g, err := c.OpenGate(ctx,
+			shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id, Subpartition: subpartition}}})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -31,7 +31,8 @@ func (w *RecordWriter[T]) checkNotInCodec(emits int) error {
 		}
 	}
 	if emits < 0 {
-		return fmt.Errorf("partition %s: codec %T uses the writer that it appends a record for: %w", w.label(), w.codec, shuffle.ErrConcurrentUse)
+		return fmt.Errorf("partition %s: codec %T uses the writer that it appends a record for: %w", w.label(), w.codec,
+			shuffle.ErrConcurrentUse)
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func TestKeyGroupVectors(t *testing.T) {
 		{`string "abc"`, writer.HashString("abc"), 74834163, 115, subpartitions{1, 2, 3, 8}, 243, 0},
 		{`string "hello"`, writer.HashString("hello"), 1715862179, 35, subpartitions{0, 0, 1, 2}, 2723, 4},
 		{`string "key-1"`, writer.HashString("key-1"), 23124534, 54, subpartitions{0, 1, 1, 4}, 2614, 4},
-		{"the only hash whose murmur is the smallest integer", hash(-2089875627), 0, 0, subpartitions{0, 0, 0, 0}, 0, 0},
+		{"the only hash whose murmur is the smallest integer", hash(-2089875627), 0, 0, subpartitions{0, 0, 0, 0}, 0,
+			0},
 		{"the only hash whose murmur is zero", hash(-1035494534), 0, 0, subpartitions{0, 0, 0, 0}, 0, 0},
 	} {
 		require.Equal(t, row.murmur, writer.KeyGroup(row.hash, math.MaxInt32), row.key)
@@ -100,7 +101,8 @@ func TestKeyGroupRanges(t *testing.T) {
 	} {
 		for i, want := range row.ranges {
 			first, last := writer.KeyGroupRange(row.maxParallelism, row.subpartitions, i)
-			require.Equal(t, want, [2]int{first, last}, "subpartition %d of %d with %d groups", i, row.subpartitions, row.maxParallelism)
+			require.Equal(t, want, [2]int{first, last}, "subpartition %d of %d with %d groups", i, row.subpartitions,
+				row.maxParallelism)
 		}
 	}
 }

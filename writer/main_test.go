@@ -37,7 +37,8 @@ func canceled() context.Context {
 
 // newWriter returns a writer of byte slices that never flushes by itself, unless
 // options say otherwise. The end of the test closes it.
-func newWriter(t testing.TB, link *linktest.Link, selector writer.ChannelSelector[[]byte], opts ...writer.Option) *writer.RecordWriter[[]byte] {
+func newWriter(t testing.TB, link *linktest.Link, selector writer.ChannelSelector[[]byte],
+	opts ...writer.Option) *writer.RecordWriter[[]byte] {
 	t.Helper()
 	opts = append([]writer.Option{writer.WithBufferTimeout(writer.FlushNever)}, opts...)
 	w, err := writer.New(link.Partition, shuffle.Bytes{}, selector, opts...)

@@ -12,10 +12,14 @@ func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
 		Types: []any{(*writer.RecordWriter[[]byte])(nil), (*writer.RecordWriter[string])(nil)},
 		Functions: map[string]any{
-			"Broadcast": writer.Broadcast[[]byte], "Custom": writer.Custom[[]byte], "DefaultMaxParallelism": writer.DefaultMaxParallelism,
-			"Forward": writer.Forward[[]byte], "HashBool": writer.HashBool, "HashBytes": writer.HashBytes, "HashInt32": writer.HashInt32,
-			"HashInt64": writer.HashInt64, "HashString": writer.HashString, "KeyGroup": writer.KeyGroup, "KeyGroupRange": writer.KeyGroupRange,
-			"KeyGroups": writer.KeyGroups[[]byte], "New": writer.New[[]byte], "NewAppending": writer.NewAppending[[]byte],
+			"Broadcast": writer.Broadcast[[]byte], "Custom": writer.Custom[[]byte],
+			"DefaultMaxParallelism": writer.DefaultMaxParallelism,
+			"Forward":               writer.Forward[[]byte], "HashBool": writer.HashBool, "HashBytes": writer.HashBytes,
+			"HashInt32": writer.HashInt32,
+			"HashInt64": writer.HashInt64, "HashString": writer.HashString, "KeyGroup": writer.KeyGroup,
+			"KeyGroupRange": writer.KeyGroupRange,
+			"KeyGroups":     writer.KeyGroups[[]byte], "New": writer.New[[]byte],
+			"NewAppending":  writer.NewAppending[[]byte],
 			"OperatorIndex": writer.OperatorIndex, "Rebalance": writer.Rebalance[[]byte],
 			"WithBufferTimeout": writer.WithBufferTimeout,
 		},

@@ -88,7 +88,8 @@ func WithBufferTimeout(d time.Duration) Option { return func(o *options) { o.tim
 // selector that is nil, also as a nil pointer or function in
 // the interface, and a selector that refuses the number of subpartitions, are
 // shuffle.ErrInvalidArgument.
-func New[T any](p shuffle.ResultPartition, codec shuffle.Codec[T], selector ChannelSelector[T], opts ...Option) (*RecordWriter[T], error) {
+func New[T any](p shuffle.ResultPartition, codec shuffle.Codec[T], selector ChannelSelector[T],
+	opts ...Option) (*RecordWriter[T], error) {
 	o := options{timeout: DefaultBufferTimeout}
 	for _, opt := range opts {
 		if opt == nil {
@@ -99,7 +100,8 @@ func New[T any](p shuffle.ResultPartition, codec shuffle.Codec[T], selector Chan
 	own, ok := p.(*partition.ResultPartition)
 	switch {
 	case p != nil && !ok:
-		return nil, fmt.Errorf("make a writer: %T is no partition of client.CreatePartition: %w", p, shuffle.ErrInvalidArgument)
+		return nil, fmt.Errorf("make a writer: %T is no partition of client.CreatePartition: %w", p,
+			shuffle.ErrInvalidArgument)
 	case own.NumSubpartitions() == 0:
 		return nil, fmt.Errorf("the partition of the writer was not created: %w", shuffle.ErrInvalidArgument)
 	case absent.Is(codec):
@@ -107,7 +109,8 @@ func New[T any](p shuffle.ResultPartition, codec shuffle.Codec[T], selector Chan
 	case absent.Is(selector):
 		return nil, fmt.Errorf("the selector of the writer is nil: %w", shuffle.ErrInvalidArgument)
 	case o.timeout < 0 && o.timeout != FlushNever:
-		return nil, fmt.Errorf("buffer timeout is %v, want -1 (never), 0 (always) or at least %v: %w", o.timeout, MinBufferTimeout, shuffle.ErrInvalidArgument)
+		return nil, fmt.Errorf("buffer timeout is %v, want -1 (never), 0 (always) or at least %v: %w", o.timeout,
+			MinBufferTimeout, shuffle.ErrInvalidArgument)
 	case o.timeout > 0 && o.timeout < MinBufferTimeout:
 		return nil, fmt.Errorf("buffer timeout is %v, want 0 (always) or at least %v; a number without a unit counts nanoseconds, perhaps %d*time.Millisecond was meant: %w",
 			o.timeout, MinBufferTimeout, int64(o.timeout), shuffle.ErrInvalidArgument)
@@ -294,7 +297,8 @@ func (w *RecordWriter[T]) told(err error) error {
 // startRecord returns room for a record of size bytes with its prefix at the start
 // of a new buffer, or none if the record is to be cut. If it was elsewhere on its
 // stack that this goroutine has written to the open buffer, that one has room.
-func (w *RecordWriter[T]) startRecord(ctx context.Context, here memseg.Place, size, subpartition int) (open *memseg.BufferBuilder, dst []byte, err error) {
+func (w *RecordWriter[T]) startRecord(ctx context.Context, here memseg.Place, size,
+	subpartition int) (open *memseg.BufferBuilder, dst []byte, err error) {
 	if open = w.builders[subpartition]; open.Follow(here) {
 		if dst = open.Enter(here, size); dst != nil {
 			return open, dst, nil
@@ -315,7 +319,8 @@ func (w *RecordWriter[T]) noSubpartition(subpartition int) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	return fmt.Errorf("partition %s: subpartition %d of %d: %w", w.label(), subpartition, len(w.builders), shuffle.ErrInvalidArgument)
+	return fmt.Errorf("partition %s: subpartition %d of %d: %w", w.label(), subpartition, len(w.builders),
+		shuffle.ErrInvalidArgument)
 }
 
 // commit publishes what is due and reports the partition's errors.
@@ -338,18 +343,22 @@ func (w *RecordWriter[T]) label() string {
 // codecError is about a codec that did not keep its promise.
 func (w *RecordWriter[T]) codecError(size, got int) error {
 	if size == got {
-		return fmt.Errorf("partition %s: codec %T returned another slice than the one that it had to append to: %w", w.label(), w.codec, shuffle.ErrCorruptRecord)
+		return fmt.Errorf("partition %s: codec %T returned another slice than the one that it had to append to: %w",
+			w.label(), w.codec, shuffle.ErrCorruptRecord)
 	}
-	return fmt.Errorf("partition %s: codec %T promised %d bytes and appended %d: %w", w.label(), w.codec, size, got, shuffle.ErrCorruptRecord)
+	return fmt.Errorf("partition %s: codec %T promised %d bytes and appended %d: %w", w.label(), w.codec, size, got,
+		shuffle.ErrCorruptRecord)
 }
 
 // checkSize checks what a codec says that a record will take.
 func (w *RecordWriter[T]) checkSize(size int) error {
 	if size < 0 {
-		return fmt.Errorf("partition %s: codec %T promised %d bytes: %w", w.label(), w.codec, size, shuffle.ErrCorruptRecord)
+		return fmt.Errorf("partition %s: codec %T promised %d bytes: %w", w.label(), w.codec, size,
+			shuffle.ErrCorruptRecord)
 	}
 	if size > shuffle.MaxRecordLength {
-		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", w.label(), size, shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
+		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", w.label(), size,
+			shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
 	}
 	return nil
 }

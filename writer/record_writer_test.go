@@ -51,7 +51,8 @@ func TestBytesAreWrittenAsByAnyOtherCodec(t *testing.T) {
 	var streams [][]byte
 	for _, codec := range []shuffle.Codec[[]byte]{shuffle.Bytes{}, plainBytes{}} {
 		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 64, SegmentSize: 32})
-		w, err := writer.New(link.Partition, codec, writer.Forward[[]byte](), writer.WithBufferTimeout(writer.FlushNever))
+		w, err := writer.New(link.Partition, codec, writer.Forward[[]byte](),
+			writer.WithBufferTimeout(writer.FlushNever))
 		require.NoError(t, err)
 		view := link.View(0)
 		for n := range 60 {
@@ -79,7 +80,8 @@ func TestEmitGoesWhereTheSelectorSays(t *testing.T) {
 		{"custom to all", writer.Custom(func([]byte, int) int { return writer.AllChannels }), []int{4, 4, 4}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 3, Segments: 8, SegmentSize: 128})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 3, Segments: 8,
+				SegmentSize: 128})
 			w := newWriter(t, link, row.selector)
 			records := map[int]int{}
 			for _, rec := range []string{"", "a", "b", "cc"} {
@@ -144,7 +146,8 @@ func TestWriterUsesSegmentsAs(t *testing.T) {
 		}, 16, []int{9, 9, 9, 9, 9, 9, 9, 9}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: row.channels, Segments: 32, SegmentSize: row.segmentSize})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: row.channels, Segments: 32,
+				SegmentSize: row.segmentSize})
 			w := newWriter(t, link, writer.Broadcast[[]byte]())
 			row.write(t, w)
 			require.Equal(t, row.used, link.Pool.Used())
@@ -221,8 +224,10 @@ func TestCodecMustKeepItsPromise(t *testing.T) {
 					}
 					return len(rec)
 				}}
-				link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 128})
-				w, err := writer.New(link.Partition, codec, toFirst[string](), writer.WithBufferTimeout(writer.FlushNever))
+				link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 8,
+					SegmentSize: 128})
+				w, err := writer.New(link.Partition, codec, toFirst[string](),
+					writer.WithBufferTimeout(writer.FlushNever))
 				require.NoError(t, err)
 				view := link.View(0)
 				ctx := context.Background()
@@ -252,7 +257,8 @@ func TestSubpartitionIsChecked(t *testing.T) {
 	target := 0
 	w := newWriter(t, link, writer.Custom(func([]byte, int) int { return target }))
 	for _, target = range []int{-2, 2, math.MaxInt, math.MinInt} {
-		for _, err := range []error{w.Emit(context.Background(), []byte("x")), w.EmitTo(context.Background(), []byte("x"), target)} {
+		for _, err := range []error{w.Emit(context.Background(), []byte("x")),
+			w.EmitTo(context.Background(), []byte("x"), target)} {
 			require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 			require.ErrorContains(t, err, fmt.Sprintf("subpartition %d of 2", target))
 		}
@@ -305,7 +311,8 @@ func TestClosedWriterRefusesEverything(t *testing.T) {
 	for _, finished := range []bool{false, true} {
 		ctx := context.Background()
 		before := memseg.LiveMappings()
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 8, SegmentSize: 128})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 8,
+			SegmentSize: 128})
 		w := newWriter(t, link, toFirst[[]byte](), writer.WithBufferTimeout(time.Hour))
 		require.NoError(t, w.Emit(ctx, []byte("text")))
 		if finished {
@@ -364,7 +371,8 @@ func TestWriterThatWasToldOfTheEndTakesNoRecordIntoAnotherOpenBuffer(t *testing.
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 4, SegmentSize: 128})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 4,
+				SegmentSize: 128})
 			w := newWriter(t, link, writer.Rebalance[[]byte](), writer.WithBufferTimeout(time.Hour))
 			require.NoError(t, w.EmitTo(context.Background(), framedRecord(16), 0))
 			require.NoError(t, w.EmitTo(context.Background(), framedRecord(16), 1))
@@ -395,7 +403,8 @@ func TestRecordThatIsReservedWhenThePartitionEndsIsNotSent(t *testing.T) {
 
 // The short way does not look at the partition for each record.
 func TestEndOfThePartitionSurfacesWithinACommitStep(t *testing.T) {
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: 4 * memseg.CommitStep})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4,
+		SegmentSize: 4 * memseg.CommitStep})
 	w := newWriter(t, link, writer.Forward[[]byte]())
 	require.NoError(t, w.Emit(context.Background(), framedRecord(16)))
 	link.Partition.EndedByHost(shuffle.ErrPartitionReleased)

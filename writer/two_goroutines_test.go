@@ -53,8 +53,10 @@ func TestOthersAreRefusedWhileARecordIsPutIntoAnOpenBuffer(t *testing.T) {
 		<-codec.in
 		_, reserved := p.Reserve(ctx, 0, 1)
 		for name, err := range map[string]error{
-			"emit": w.Emit(ctx, "x"), "emit to another": w.EmitTo(ctx, "x", 1), "long": w.Emit(ctx, string(make([]byte, 100))),
-			"broadcast": w.Broadcast(ctx, "x"), "event": w.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": w.Finish(ctx),
+			"emit": w.Emit(ctx, "x"), "emit to another": w.EmitTo(ctx, "x", 1),
+			"long":      w.Emit(ctx, string(make([]byte, 100))),
+			"broadcast": w.Broadcast(ctx, "x"), "event": w.BroadcastEvent(ctx, shuffle.CustomEvent{}),
+			"finish": w.Finish(ctx),
 			"record": p.EmitRecord(ctx, framed([]byte("x")), 0), "reserve": reserved,
 		} {
 			require.ErrorIs(t, err, shuffle.ErrConcurrentUse, name)
@@ -73,17 +75,23 @@ func TestOthersAreRefusedWhileARecordIsPutIntoAnOpenBuffer(t *testing.T) {
 func TestWriterIsClosedUnderARecord(t *testing.T) {
 	for name, end := range map[string]func(w *writer.RecordWriter[string]) error{
 		"closed": func(w *writer.RecordWriter[string]) error { return nil },
-		"failed": func(w *writer.RecordWriter[string]) error { return w.Fail(context.Background(), errors.New("cause")) },
+		"failed": func(w *writer.RecordWriter[string]) error {
+			return w.Fail(context.Background(),
+				errors.New("cause"))
+		},
 	} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: 4096})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4,
+			SegmentSize: 4096})
 		codec := newHeld()
-		w, err := writer.New(link.Partition, codec, writer.Forward[string](), writer.WithBufferTimeout(writer.FlushNever))
+		w, err := writer.New(link.Partition, codec, writer.Forward[string](),
+			writer.WithBufferTimeout(writer.FlushNever))
 		require.NoError(t, err)
 		view := link.View(0)
 		emitted := make(chan []error)
 		go func() {
 			emitted <- []error{
-				w.Emit(context.Background(), "before"), w.Emit(context.Background(), "held"), w.Emit(context.Background(), "after"),
+				w.Emit(context.Background(), "before"), w.Emit(context.Background(), "held"),
+				w.Emit(context.Background(), "after"),
 			}
 		}()
 		<-codec.in
@@ -107,7 +115,8 @@ func TestWriterIsClosedByAnotherGoroutine(t *testing.T) {
 			func(p *partition.ResultPartition) error { return p.Release(context.Background()) },
 		} {
 			link := linktest.New(t, linktest.Config{
-				Memory: memory, Subpartitions: 1, Segments: 4, SegmentSize: 1 << 20, OnLost: shuffle.DiscardOnConsumerLost,
+				Memory: memory, Subpartitions: 1, Segments: 4, SegmentSize: 1 << 20,
+				OnLost: shuffle.DiscardOnConsumerLost,
 			})
 			link.Partition.DetachConsumer(0, false, "nobody reads")
 			w := newWriter(t, link, writer.Forward[[]byte]())
@@ -126,7 +135,8 @@ func TestWriterIsClosedByAnotherGoroutine(t *testing.T) {
 			require.NoError(t, end(link.Partition))
 			require.NoError(t, w.Close())
 			err := <-ended
-			require.True(t, errors.Is(err, shuffle.ErrClosed) || errors.Is(err, shuffle.ErrPartitionFailed) || errors.Is(err, shuffle.ErrPartitionReleased), err)
+			require.True(t, errors.Is(err, shuffle.ErrClosed) || errors.Is(err, shuffle.ErrPartitionFailed) ||
+				errors.Is(err, shuffle.ErrPartitionReleased), err)
 		}
 	})
 }

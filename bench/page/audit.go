@@ -40,11 +40,13 @@ func auditBlocks(f *results.File) []block {
 
 // auditTiles has the shuffle's system calls for each number of workers.
 func auditTiles(f *results.File) (tiles []tile) {
-	shm := firstOfEach(ofTransport(f.Results, "shm", results.SystemCallsPerMiB), func(s results.Settings) results.Settings {
-		return results.Settings{Producers: s.Producers, Consumers: s.Consumers}
-	})
+	shm := firstOfEach(ofTransport(f.Results, "shm", results.SystemCallsPerMiB),
+		func(s results.Settings) results.Settings {
+			return results.Settings{Producers: s.Producers, Consumers: s.Consumers}
+		})
 	for _, m := range shm {
-		t := tile{Value: shown(m, results.SystemCallsPerMiB), Label: join("System calls for a MiB", words(m.Settings, telling(shm, "record")))}
+		t := tile{Value: shown(m, results.SystemCallsPerMiB),
+			Label: join("System calls for a MiB", words(m.Settings, telling(shm, "record")))}
 		if text := shown(m, results.CopiedPerByte); text != "" {
 			t.Notes = append(t.Notes, text+" bytes copied by the kernel for each byte")
 		}

@@ -122,7 +122,8 @@ func powers(base float64, mantissas []float64, low, high float64) (values []floa
 // zero, which are its ticks.
 func valueAxis(values []float64) *axis {
 	ticks := slices.Compact(slices.Sorted(slices.Values(values)))
-	return &axis{flat: math.Log10, low: math.Log10(ticks[0]), top: math.Log10(ticks[len(ticks)-1]), ticks: ticks, log: true}
+	return &axis{flat: math.Log10, low: math.Log10(ticks[0]), top: math.Log10(ticks[len(ticks)-1]), ticks: ticks,
+		log: true}
 }
 
 // ninesAxis is that of percentiles: every tenth part of the records that are left

@@ -19,10 +19,12 @@ func TestAxesHaveRoundTicksAroundTheValues(t *testing.T) {
 		{values: []float64{0}, ticks: []float64{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}, top: 1},
 		{values: []float64{9, 12}, ticks: []float64{0, 5, 10, 15}, top: 15},
 		{values: []float64{0, 100}, ticks: []float64{0, 20, 40, 60, 80, 100}, top: 100},
-		{values: []float64{35 << 20, 20 << 20}, binary: true, ticks: []float64{0, 8 << 20, 16 << 20, 24 << 20, 32 << 20, 40 << 20}, top: 40 << 20},
+		{values: []float64{35 << 20, 20 << 20}, binary: true, ticks: []float64{0, 8 << 20, 16 << 20, 24 << 20, 32 << 20,
+			40 << 20}, top: 40 << 20},
 		{values: []float64{3, 90}, log: true, ticks: []float64{2, 5, 10, 20, 50, 100}, top: 100},
 		{values: []float64{0.02, 30}, log: true, ticks: []float64{0.1, 1, 10}, top: 50},
-		{values: []float64{1 << 10, 1 << 20}, binary: true, log: true, ticks: []float64{1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20}, top: 1 << 20},
+		{values: []float64{1 << 10, 1 << 20}, binary: true, log: true, ticks: []float64{1 << 10, 1 << 12, 1 << 14,
+			1 << 16, 1 << 18, 1 << 20}, top: 1 << 20},
 	} {
 		a := newAxis(row.values, row.binary)
 		require.Equal(t, row.log, a.log, "%v", row.values)
@@ -36,7 +38,8 @@ func TestAxesHaveRoundTicksAroundTheValues(t *testing.T) {
 
 func TestAxesOfExtremeValuesHaveFewTicksWithinThem(t *testing.T) {
 	for _, values := range [][]float64{
-		{1e-30, 1e30}, {1e30}, {1e-30}, {math.MaxFloat64}, {math.SmallestNonzeroFloat64, math.MaxFloat64}, {0, 1e-30}, {-1, 5}, {-5}, {math.Inf(1)}, {math.NaN()},
+		{1e-30, 1e30}, {1e30}, {1e-30}, {math.MaxFloat64}, {math.SmallestNonzeroFloat64, math.MaxFloat64}, {0, 1e-30},
+		{-1, 5}, {-5}, {math.Inf(1)}, {math.NaN()},
 	} {
 		for _, binary := range []bool{false, true} {
 			a := newAxis(values, binary)

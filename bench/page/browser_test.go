@@ -81,9 +81,12 @@ func opened(t *testing.T, path string) (document, log string) {
 	program := browser(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--no-first-run", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND", "--allow-file-access-from-files",
-		"--enable-logging=stderr", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "--dump-dom", "file://"+path)
+	command := exec.CommandContext(ctx, program, "--headless=new", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage",
+		"--no-first-run", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND",
+		"--allow-file-access-from-files",
+		"--enable-logging=stderr", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "--dump-dom",
+		"file://"+path)
 	var stdout, stderr stdbytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	// A browser has many processes; all of them end.

@@ -12,7 +12,8 @@ import (
 func ExampleWrite() {
 	f := results.New("throughput")
 	for _, size := range []int{100, 8000} {
-		f.Add(results.Settings{Transport: "shm", RecordSize: size}, results.Round{results.RecordsPerS: 6e9 / float64(size)})
+		f.Add(results.Settings{Transport: "shm", RecordSize: size},
+			results.Round{results.RecordsPerS: 6e9 / float64(size)})
 	}
 	f.Summarise()
 	var out bytes.Buffer

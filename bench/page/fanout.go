@@ -22,7 +22,8 @@ func fanoutBlocks(f *results.File) []block {
 		return nil
 	}
 	columns := metricColumns(results.CostPerRecord, results.RecordsPerS, results.BytesPerS, results.WakeupsPerMiB,
-		results.UnusedPerSubpartition, results.MemoryPerSubpartition, results.PeakPerSubpartition, results.MemoryPerGate)
+		results.UnusedPerSubpartition, results.MemoryPerSubpartition, results.PeakPerSubpartition,
+		results.MemoryPerGate)
 	return []block{{
 		Panels: overSubpartitions.panels(f.Results,
 			graph{"Processor time of a record", "", []results.Metric{results.CostPerRecord}},

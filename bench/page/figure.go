@@ -25,7 +25,8 @@ var figures = []struct {
 	figure figure
 }{
 	{results.RecordsPerS, figure{title: "M records/s", axis: "records/s", cell: scaled(1e6), tick: short}},
-	{results.BytesPerS, figure{title: "GB/s", axis: "GB/s", cell: scaled(1e9), tick: func(v float64) string { return plain(v / 1e9) }}},
+	{results.BytesPerS, figure{title: "GB/s", axis: "GB/s", cell: scaled(1e9),
+		tick: func(v float64) string { return plain(v / 1e9) }}},
 	{results.CPUSPerGiB, figure{title: "CPU s/GiB", axis: "CPU s/GiB", cell: significant, tick: plain}},
 	{results.OtherCores, figure{title: "cores of others", axis: "cores", cell: significant, tick: plain}},
 

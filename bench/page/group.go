@@ -41,7 +41,8 @@ func shown(m *results.Measurement, metric results.Metric) string {
 }
 
 // firstOfEach returns the first of each group of measurements.
-func firstOfEach(all []*results.Measurement, common func(results.Settings) results.Settings) (first []*results.Measurement) {
+func firstOfEach(all []*results.Measurement,
+	common func(results.Settings) results.Settings) (first []*results.Measurement) {
 	for _, g := range groupBy(all, common) {
 		first = append(first, g.all[0])
 	}

@@ -18,7 +18,8 @@ var percentiles = []struct {
 	percent float64
 	metric  results.Metric // of a round
 }{
-	{50, results.P50}, {90, results.P90}, {99, results.P99}, {99.9, results.P999}, {99.99, results.P9999}, {99.999, ""}, {100, results.Highest},
+	{50, results.P50}, {90, results.P90}, {99, results.P99}, {99.9, results.P999}, {99.99, results.P9999}, {99.999, ""},
+	{100, results.Highest},
 }
 
 // latencyBlocks has plots side by side of what differs in more than the
@@ -162,7 +163,8 @@ func percentileColumns() (columns []column) {
 		if p.percent == 100 {
 			title = "highest"
 		}
-		columns = append(columns, column{title, func(m *results.Measurement) cell { return percentileCell(m, p.percent, p.metric) }})
+		columns = append(columns,
+			column{title, func(m *results.Measurement) cell { return percentileCell(m, p.percent, p.metric) }})
 	}
 	return columns
 }
@@ -187,14 +189,16 @@ func latencyTiles(f *results.File) (tiles []tile) {
 		return results.Settings{Path: s.Path, Waiting: s.Waiting}
 	})
 	for _, m := range shm {
-		t := tile{Value: percentileCell(m, 50, results.P50).Text, Label: join("Latency, median", words(m.Settings, telling(shm, "path", "waiting", "sent a second")))}
+		t := tile{Value: percentileCell(m, 50, results.P50).Text,
+			Label: join("Latency, median", words(m.Settings, telling(shm, "path", "waiting", "sent a second")))}
 		if text := percentileCell(m, 99, results.P99).Text; text != "" {
 			t.Notes = append(t.Notes, "99 % within "+text)
 		}
 		for _, to := range []struct {
 			ratio results.Metric
 			what  string
-		}{{results.RatioToUnixP50, " a Unix socket"}, {results.RatioToFutex, " a bare futex"}, {results.RatioToCacheLine, " a bare cache line"}} {
+		}{{results.RatioToUnixP50, " a Unix socket"}, {results.RatioToFutex, " a bare futex"},
+			{results.RatioToCacheLine, " a bare cache line"}} {
 			if ratio, ok := m.Value(to.ratio); ok {
 				t.Notes = append(t.Notes, times(ratio)+to.what)
 			}

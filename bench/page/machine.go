@@ -89,7 +89,8 @@ func facts(m results.Machine) (facts []fact) {
 
 // filesTable lists the files of a machine.
 func filesTable(sources []Source) *table {
-	t := &table{Caption: "Files", Head: []string{"file", "workload", "started, UTC", "load before", "what"}, Names: 1, Words: 5}
+	t := &table{Caption: "Files", Head: []string{"file", "workload", "started, UTC", "load before", "what"}, Names: 1,
+		Words: 5}
 	for _, s := range sources {
 		started, load, what := "", "", describe(s.File)
 		if !s.File.Started.IsZero() {
@@ -101,7 +102,8 @@ func filesTable(sources []Source) *table {
 		if s.File.Partial != "" {
 			what = "partial: " + what
 		}
-		t.Rows = append(t.Rows, []cell{{Text: s.Name}, {Text: s.File.Workload}, {Text: started}, {Text: load}, {Text: what}})
+		t.Rows = append(t.Rows, []cell{{Text: s.Name}, {Text: s.File.Workload}, {Text: started}, {Text: load},
+			{Text: what}})
 	}
 	return t
 }

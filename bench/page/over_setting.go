@@ -96,7 +96,8 @@ func (o overSetting) series(all []*results.Measurement, g graph) (lines []series
 
 // isSingle says whether all measurements have the same value of the setting.
 func (o overSetting) isSingle(all []*results.Measurement) bool {
-	return !slices.ContainsFunc(all, func(m *results.Measurement) bool { return o.of(m.Settings) != o.of(all[0].Settings) })
+	return !slices.ContainsFunc(all,
+		func(m *results.Measurement) bool { return o.of(m.Settings) != o.of(all[0].Settings) })
 }
 
 func tip(title string, x int, f figure, p point) string {

@@ -45,7 +45,8 @@ func Write(w io.Writer, sources []Source) error {
 	if len(sources) == 0 {
 		return errors.New("write page: there are no results files")
 	}
-	d := document{Style: template.CSS(styleSheet), Subjects: subjects(sources), Dates: dates(sources), Machines: machines(sources)}
+	d := document{Style: template.CSS(styleSheet), Subjects: subjects(sources), Dates: dates(sources),
+		Machines: machines(sources)}
 	for _, s := range sources {
 		if s.File.Partial != "" {
 			d.Partial = append(d.Partial, s)

@@ -107,7 +107,8 @@ func (p *plot) drawX(d *drawing, f, inner frame) {
 		end = middle - half
 		d.Texts = append(d.Texts, text{middle, f.bottom + textSize + 4, "middle", "tick", label})
 	}
-	d.Texts = append(d.Texts, text{(f.left + f.right) / 2, d.Height - 6, "middle", "title", axisTitle(p.xTitle, p.x.log)})
+	d.Texts = append(d.Texts, text{(f.left + f.right) / 2, d.Height - 6, "middle", "title",
+		axisTitle(p.xTitle, p.x.log)})
 }
 
 func axisTitle(title string, log bool) string {
@@ -151,7 +152,8 @@ func (c *barChart) draw() drawing {
 			text{0, top + textSize - 3, "start", "name", fit(s.label, width-textWidth(value)-2*gap)},
 			text{width, top + textSize - 3, "end", "value", value})
 		y := top + textSize + 3
-		d.Bars = append(d.Bars, bar{s.style.Colour, f.left, y, f.x(c.values.at(p.y)) - f.left, thickness, s.label + ", " + p.tip})
+		d.Bars = append(d.Bars, bar{s.style.Colour, f.left, y, f.x(c.values.at(p.y)) - f.left, thickness,
+			s.label + ", " + p.tip})
 		if p.high > p.low {
 			low, high, middle := f.x(c.values.at(p.low)), f.x(c.values.at(p.high)), y+thickness/2
 			d.Lines = append(d.Lines, line{"range", low, middle, high, middle},

@@ -61,7 +61,8 @@ func textTable(head []string, rows [][]string) *table {
 
 // seriesStyles are those of distributions, which are of no transport.
 var seriesStyles = []style{
-	{Colour: "blue", Shape: circle}, {Colour: "red", Shape: square}, {Colour: "green", Shape: triangle}, {Colour: "yellow", Shape: diamond},
+	{Colour: "blue", Shape: circle}, {Colour: "red", Shape: square}, {Colour: "green", Shape: triangle},
+	{Colour: "yellow", Shape: diamond},
 }
 
 // distribution plots how durations are distributed.

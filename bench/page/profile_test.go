@@ -11,13 +11,15 @@ import (
 func TestPageHasTheProfileOfEachMeasurementThatHasOne(t *testing.T) {
 	f := sample("throughput", func(f *results.File) {
 		for _, probes := range []string{"off", "on"} {
-			rounds(f, results.Settings{Transport: "unix", RecordSize: 100, Probes: probes}, results.Round{results.RecordsPerS: 1e6})
+			rounds(f, results.Settings{Transport: "unix", RecordSize: 100, Probes: probes},
+				results.Round{results.RecordsPerS: 1e6})
 		}
 		f.Results[1].Profile = &results.Profile{
 			Source: results.FromBPF, Seconds: 3, PayloadBytes: 10 << 20, CopySource: hostile,
 			Roles: []results.RoleProfile{{
 				Role: "producer", Processes: 1, WakeLatency: results.Histogram{10: 30, 11: 10},
-				Figures: results.Figures{results.SystemCalls: 340, results.SystemCalls.Part("write"): 320, results.Woken: 20},
+				Figures: results.Figures{results.SystemCalls: 340, results.SystemCalls.Part("write"): 320,
+					results.Woken: 20},
 			}},
 			Handoff: &results.Handoff{Buffers: 3, Latency: results.Histogram{62: 1, 70: 1}},
 		}

@@ -23,7 +23,8 @@ func scaleBlocks(f *results.File) []block {
 	}
 	return []block{{
 		Panels: overPartitions.panels(f.Results,
-			graph{"From creating a partition to its first record", "time", []results.Metric{results.AttachP50, results.AttachP99}},
+			graph{"From creating a partition to its first record", "time",
+				[]results.Metric{results.AttachP50, results.AttachP99}},
 			graph{"To create a partition, to open a gate", "time", []results.Metric{
 				results.CreateP50, results.CreateP99, results.OpenP50, results.OpenP99,
 			}},
@@ -32,11 +33,14 @@ func scaleBlocks(f *results.File) []block {
 			}},
 			graph{"Threads", "threads", []results.Metric{results.DaemonThreads, results.WorkerThreads}},
 			graph{"Open files of the daemon", "files", []results.Metric{results.DaemonFiles}},
-			graph{"Processor time while nothing flows", "% of a core", []results.Metric{results.DaemonIdleCores, results.WorkerIdleCores}}),
+			graph{"Processor time while nothing flows", "% of a core", []results.Metric{results.DaemonIdleCores,
+				results.WorkerIdleCores}}),
 		Table: newTable("Many partitions, median and lowest – highest round", f.Results, metricColumns(
-			results.AttachP50, results.AttachP99, results.CreateP50, results.CreateP99, results.OpenP50, results.OpenP99,
+			results.AttachP50, results.AttachP99, results.CreateP50, results.CreateP99, results.OpenP50,
+			results.OpenP99,
 			results.SharedMemory, results.DaemonMemory, results.DaemonMemoryAfter, results.WorkerMemory,
-			results.DaemonThreads, results.WorkerThreads, results.DaemonFiles, results.DaemonIdleCores, results.WorkerIdleCores)),
+			results.DaemonThreads, results.WorkerThreads, results.DaemonFiles, results.DaemonIdleCores,
+			results.WorkerIdleCores)),
 		Rounds: roundsTable(f.Results),
 	}}
 }
@@ -53,11 +57,13 @@ func scaleTiles(f *results.File) []tile {
 		return nil
 	}
 	many := slices.MaxFunc(attached, func(a, b *results.Measurement) int { return a.Partitions - b.Partitions })
-	t := tile{Value: shown(many, results.AttachP50), Label: join("To attach, median", words(many.Settings, telling(nil, "partitions")))}
+	t := tile{Value: shown(many, results.AttachP50),
+		Label: join("To attach, median", words(many.Settings, telling(nil, "partitions")))}
 	for _, note := range []struct {
 		metric results.Metric
 		of     string
-	}{{results.DaemonMemory, " of daemon memory"}, {results.DaemonThreads, " daemon threads"}, {results.DaemonIdleCores, " of a core while idle"}} {
+	}{{results.DaemonMemory, " of daemon memory"}, {results.DaemonThreads, " daemon threads"},
+		{results.DaemonIdleCores, " of a core while idle"}} {
 		if text := shown(many, note.metric); text != "" {
 			t.Notes = append(t.Notes, text+note.of)
 		}

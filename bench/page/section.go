@@ -108,7 +108,8 @@ func describe(f *results.File) string {
 		text += fmt.Sprintf(" of %d to %s", least, units.Plural(most, "round"))
 	}
 	if disturbed > 0 {
-		text += fmt.Sprintf("; other programs used %v cores or more in %d of %s", disturbance, disturbed, units.Plural(all, "round"))
+		text += fmt.Sprintf("; other programs used %v cores or more in %d of %s", disturbance, disturbed,
+			units.Plural(all, "round"))
 	}
 	return text
 }
@@ -129,7 +130,8 @@ func sections(sources []Source, suffix string) (all []section) {
 				title += ": " + s.Name
 			}
 			all = append(all, section{
-				Title: title, Of: s.Name + ": " + describe(s.File), Partial: s.File.Partial, Text: k.text, Blocks: k.blocks(s.File),
+				Title: title, Of: s.Name + ": " + describe(s.File), Partial: s.File.Partial, Text: k.text,
+				Blocks: k.blocks(s.File),
 			})
 		}
 	}

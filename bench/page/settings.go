@@ -31,7 +31,8 @@ var settings = append([]setting{
 
 // otherSettings are shown as files have them.
 func otherSettings() (other []setting) {
-	shown := []string{"record_size", "producers", "consumers", "subpartitions", "partitions", "path", "waiting", "rate_per_s", "transport"}
+	shown := []string{"record_size", "producers", "consumers", "subpartitions", "partitions", "path", "waiting",
+		"rate_per_s", "transport"}
 	for _, name := range results.SettingNames() {
 		if slices.Contains(shown, name) {
 			continue

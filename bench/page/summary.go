@@ -33,7 +33,8 @@ func summarise(sources []Source, heading string) summary {
 		}
 	}
 	sources = slices.Clone(sources)
-	slices.SortStableFunc(sources, func(a, b Source) int { return place(kindsOf(a.File)[0]) - place(kindsOf(b.File)[0]) })
+	slices.SortStableFunc(sources,
+		func(a, b Source) int { return place(kindsOf(a.File)[0]) - place(kindsOf(b.File)[0]) })
 	t := &table{
 		Caption: "Median and lowest – highest round",
 		Head:    []string{"of", "figure", "ahead of shm", "the best of them", "shm", "shm by that"}, Names: 3, Words: 3,
@@ -103,7 +104,8 @@ func rivals(f *results.File, shm *results.Measurement, metric results.Metric) (r
 		return nil
 	}
 	for _, m := range f.Results {
-		if m.Transport != "shm" && !slices.Contains(limits, m.Transport) && alike(shm.Settings, m.Settings) && len(m.Values(metric)) > 0 {
+		if m.Transport != "shm" && !slices.Contains(limits, m.Transport) && alike(shm.Settings, m.Settings) &&
+			len(m.Values(metric)) > 0 {
 			rivals = append(rivals, m)
 		}
 	}

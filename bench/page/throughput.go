@@ -31,11 +31,13 @@ func throughputBlocks(f *results.File) (blocks []block) {
 				graph{"Bytes of records a second", "", []results.Metric{results.BytesPerS}},
 				graph{"Processor time", "", []results.Metric{results.CPUSPerGiB}}),
 			Table: newTable("Throughput, median and lowest – highest round", g.all,
-				append(metricColumns(results.RecordsPerS, results.BytesPerS, results.CPUSPerGiB), ratioColumns(results.RatioToCeiling, results.RatioToUnix)...)),
+				append(metricColumns(results.RecordsPerS, results.BytesPerS, results.CPUSPerGiB),
+					ratioColumns(results.RatioToCeiling, results.RatioToUnix)...)),
 			Rounds: roundsTable(g.all),
 		}
 		if s := g.of; s.Producers > 0 || s.Consumers > 0 {
-			b.Heading = fmt.Sprintf("%s, %s", units.Plural(s.Producers, "producer"), units.Plural(s.Consumers, "consumer"))
+			b.Heading = fmt.Sprintf("%s, %s", units.Plural(s.Producers, "producer"),
+				units.Plural(s.Consumers, "consumer"))
 		}
 		if g.of.Distribution != "" {
 			b.Heading += ", " + g.of.Distribution

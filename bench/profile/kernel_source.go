@@ -52,7 +52,8 @@ func (s *kernelSource) begin(processes []bench.Process) (err error) {
 			return fmt.Errorf("watch %s, process %d: %w", p.Role, p.PID, err)
 		}
 		if p.PID == os.Getpid() {
-			s.notes = append(s.notes, fmt.Sprintf("the %s is within bench itself, so that its figures have what bench did too", p.Role))
+			s.notes = append(s.notes,
+				fmt.Sprintf("the %s is within bench itself, so that its figures have what bench did too", p.Role))
 		}
 	}
 	if s.before, err = s.counter.Counts(); err != nil {
@@ -110,7 +111,8 @@ func CheckRoles(processes []bench.Process) error {
 // slots gives each role one of those that the programs tell apart. A worker gets
 // one that is free.
 func slots(processes []bench.Process) (map[bench.Role]bpf.Role, error) {
-	fixed := map[bench.Role]bpf.Role{bench.Producer: bpf.Producer, bench.Consumer: bpf.Consumer, bench.Daemon: bpf.Daemon}
+	fixed := map[bench.Role]bpf.Role{bench.Producer: bpf.Producer, bench.Consumer: bpf.Consumer,
+		bench.Daemon: bpf.Daemon}
 	taken := make(map[bench.Role]bpf.Role)
 	var worker bool
 	for _, p := range processes {
@@ -179,14 +181,17 @@ func (s *kernelSource) fill(f results.Figures, all *bpf.Counts, slot bpf.Role) {
 		}
 	}
 	if c.Switches != nil {
-		f[results.VoluntarySwitches], f[results.InvoluntarySwitches] = float64(c.Switches.Voluntary), float64(c.Switches.Involuntary)
+		f[results.VoluntarySwitches], f[results.InvoluntarySwitches] = float64(c.Switches.Voluntary),
+			float64(c.Switches.Involuntary)
 		for reason, stay := range c.Switches.OffCPU {
 			addPart(f, results.OffCPU, bpf.OffCPUReason(reason).String(), stay.Time.Seconds())
 		}
 	}
 	if c.Futex != nil {
-		f[results.SharedFutexWaits], f[results.SharedFutexWakes] = float64(c.Futex.Shared.Waits), float64(c.Futex.Shared.Wakes)
-		f[results.PrivateFutexWaits], f[results.PrivateFutexWakes] = float64(c.Futex.Private.Waits), float64(c.Futex.Private.Wakes)
+		f[results.SharedFutexWaits], f[results.SharedFutexWakes] = float64(c.Futex.Shared.Waits),
+			float64(c.Futex.Shared.Wakes)
+		f[results.PrivateFutexWaits], f[results.PrivateFutexWakes] = float64(c.Futex.Private.Waits),
+			float64(c.Futex.Private.Wakes)
 	}
 	if c.Faults != nil {
 		f[results.PageFaults] = float64(c.Faults.User + c.Faults.Kernel)
@@ -222,7 +227,8 @@ func handoff(h *bpf.Handoff) *results.Handoff {
 		return nil
 	}
 	return &results.Handoff{
-		Buffers: float64(h.Consumed), Bytes: float64(h.ConsumedBytes), Latency: histogram(&h.Latency), Missed: float64(h.Missed),
+		Buffers: float64(h.Consumed), Bytes: float64(h.ConsumedBytes), Latency: histogram(&h.Latency),
+		Missed: float64(h.Missed),
 	}
 }
 

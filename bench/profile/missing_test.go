@@ -33,7 +33,8 @@ func TestWhatIsNotMeasuredIsSaidOnceForAllMeasurements(t *testing.T) {
 	f := results.New("audit")
 	for i, transport := range []string{"shm", "unix", "tcp"} {
 		m := f.Add(results.Settings{Transport: transport, RecordSize: 100}, results.Round{results.RecordsPerS: 1})
-		m.Profile = &results.Profile{PayloadBytes: 1 << 20, Missing: []results.Missing{{What: "copy functions", Why: fmt.Sprintf("event ebpf_%d", i)}}}
+		m.Profile = &results.Profile{PayloadBytes: 1 << 20,
+			Missing: []results.Missing{{What: "copy functions", Why: fmt.Sprintf("event ebpf_%d", i)}}}
 	}
 	text := strings.Join(ByRole(f).Lines, "\n")
 	require.Equal(t, "not measured: copy functions: event ebpf_0", text)

@@ -36,7 +36,8 @@ func (f procFiles) counts(pid int) procCounts {
 	c := procCounts{process: results.Figures{}, threads: make(map[string]results.Figures)}
 	// rchar and wchar count what read and write returned, whatever the file is.
 	addFields(filepath.Join(folder, "io"), c.process, map[string]results.Figure{
-		"rchar": results.CopiedToUser, "wchar": results.CopiedFromUser, "syscr": results.ReadWriteCalls, "syscw": results.ReadWriteCalls,
+		"rchar": results.CopiedToUser, "wchar": results.CopiedFromUser, "syscr": results.ReadWriteCalls,
+		"syscw": results.ReadWriteCalls,
 	})
 	addFaults(filepath.Join(folder, "stat"), c.process)
 	// The status of a process has the switches of its first thread alone.
@@ -47,7 +48,8 @@ func (f procFiles) counts(pid int) procCounts {
 	for _, thread := range threads {
 		switches := results.Figures{}
 		addFields(filepath.Join(folder, "task", thread.Name(), "status"), switches, map[string]results.Figure{
-			"voluntary_ctxt_switches": results.VoluntarySwitches, "nonvoluntary_ctxt_switches": results.InvoluntarySwitches,
+			"voluntary_ctxt_switches":    results.VoluntarySwitches,
+			"nonvoluntary_ctxt_switches": results.InvoluntarySwitches,
 		})
 		if len(switches) > 0 {
 			c.threads[thread.Name()] = switches

@@ -23,9 +23,12 @@ func writeProc(t *testing.T, folder string, pid, n int) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write("io", fmt.Sprintf("rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d\nread_bytes: 5\n", n<<20, 2*n<<20, 32*n, 64*n))
-	write("stat", fmt.Sprintf("%d (a name) with 7 (words) S 1 %d %d 0 -1 4194304 %d 99 %d 99 1 2\n", pid, pid, pid, 10*n, n))
+	write("stat", fmt.Sprintf("%d (a name) with 7 (words) S 1 %d %d 0 -1 4194304 %d 99 %d 99 1 2\n", pid, pid, pid,
+		10*n, n))
 	for thread, factor := range map[int]int{pid: 1, pid + 1: 2} {
-		write(fmt.Sprintf("task/%d/status", thread), fmt.Sprintf("Name:\tx\nThreads:\t2\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", factor*n, factor*n*10))
+		write(fmt.Sprintf("task/%d/status", thread),
+			fmt.Sprintf("Name:\tx\nThreads:\t2\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n",
+				factor*n, factor*n*10))
 	}
 }
 
@@ -42,8 +45,10 @@ func TestFilesOfProcTellFewerFigures(t *testing.T) {
 	require.Equal(t, results.FromProc, p.Source)
 	for role, n := range map[string]float64{"producer": 3, "consumer": 5} {
 		require.Equal(t, results.Figures{
-			results.CopiedToUser: n * (1 << 20), results.CopiedFromUser: 2 * n * (1 << 20), results.ReadWriteCalls: 96 * n,
-			results.VoluntarySwitches: 3 * n, results.InvoluntarySwitches: 30 * n, results.PageFaults: 11 * n, results.MajorFaults: n,
+			results.CopiedToUser: n * (1 << 20), results.CopiedFromUser: 2 * n * (1 << 20),
+			results.ReadWriteCalls:    96 * n,
+			results.VoluntarySwitches: 3 * n, results.InvoluntarySwitches: 30 * n, results.PageFaults: 11 * n,
+			results.MajorFaults: n,
 		}, p.Role(role).Figures, role)
 	}
 	require.Len(t, p.Missing, 1)
@@ -76,14 +81,16 @@ func TestFiguresOfFilesThatCannotBeReadAreAbsent(t *testing.T) {
 	writeProc(t, folder, producerPID, 1)
 	writeProc(t, folder, consumerPID, 1)
 	require.NoError(t, os.Remove(filepath.Join(folder, strconv.Itoa(consumerPID), "io")))
-	require.NoError(t, os.WriteFile(filepath.Join(folder, strconv.Itoa(consumerPID), "stat"), []byte("102 (x) S 1 2"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, strconv.Itoa(consumerPID), "stat"), []byte("102 (x) S 1 2"),
+		0o644))
 	s := newProcSource(folder, "")
 	both := []bench.Process{pair[0], {PID: consumerPID, Role: bench.Producer}}
 	require.NoError(t, s.begin(both))
 	p, err := s.end()
 	require.NoError(t, err)
 	require.Equal(t, 2, p.Role("producer").Processes)
-	require.Equal(t, results.Figures{results.VoluntarySwitches: 0, results.InvoluntarySwitches: 0}, p.Role("producer").Figures,
+	require.Equal(t, results.Figures{results.VoluntarySwitches: 0, results.InvoluntarySwitches: 0},
+		p.Role("producer").Figures,
 		"what one of the two does not tell is not known of both")
 	require.Contains(t, p.Missing, results.Missing{
 		What: "copied_from_user_bytes, copied_to_user_bytes, major_faults, page_faults, read_write_calls of the producer", Why: "what /proc says of it cannot be read: another user's process, or it ended at once",

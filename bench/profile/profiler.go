@@ -46,7 +46,8 @@ func New(o Options, compared bool) (*Profiler, error) {
 
 func newProfiler(s source, compared bool) *Profiler {
 	_, probes := s.(*kernelSource)
-	return &Profiler{source: s, probes: probes, compares: compared && probes, rounds: make(map[results.Settings]*rounds)}
+	return &Profiler{source: s, probes: probes, compares: compared && probes,
+		rounds: make(map[results.Settings]*rounds)}
 }
 
 // Compares returns whether every second round is left alone, so that there should

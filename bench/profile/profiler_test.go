@@ -114,7 +114,11 @@ func TestARoundThatFailedLeavesNothingBehind(t *testing.T) {
 	require.InDelta(t, 2, f.Results[0].Rounds[0][results.CopiedPerByte], 1e-9, "that of the round alone")
 	require.Equal(t, 34.0, f.Results[0].Profile.Role("producer").Figures[results.SystemCalls])
 
-	require.NoError(t, func() error { r.snapshots = []bpf.Counts{socketCounts(1)}; return p.Begin(unixSettings, pair) }())
+	require.NoError(t, func() error {
+		r.snapshots = []bpf.Counts{socketCounts(1)}
+		return p.Begin(unixSettings,
+			pair)
+	}())
 	p.Close()
 	require.False(t, r.open)
 }

@@ -62,7 +62,8 @@ var pair = []bench.Process{{PID: producerPID, Role: bench.Producer}, {PID: consu
 // socketCounts are those of a pair that moved n MiB through a Unix socket: for
 // each MiB 32 calls of 32 KiB on each side, of which two had to wait.
 func socketCounts(n uint64) bpf.Counts {
-	c := bpf.Counts{Taken: time.Unix(int64(n), 0), CopySource: bpf.CopyFunctions, Wakes: new([bpf.Roles][bpf.Roles]uint64)}
+	c := bpf.Counts{Taken: time.Unix(int64(n), 0), CopySource: bpf.CopyFunctions,
+		Wakes: new([bpf.Roles][bpf.Roles]uint64)}
 	for _, role := range []bpf.Role{bpf.Producer, bpf.Consumer, bpf.Daemon} {
 		for kind := range c.Roles[role].Channels {
 			c.Roles[role].Channels[kind] = &bpf.ChannelCounts{}
@@ -89,7 +90,8 @@ func socketCounts(n uint64) bpf.Counts {
 }
 
 // observe runs rounds of a workload past an observer.
-func observe(p *Profiler, s results.Settings, f *results.File, rounds int, payload int64, rate func(round int) float64) error {
+func observe(p *Profiler, s results.Settings, f *results.File, rounds int, payload int64,
+	rate func(round int) float64) error {
 	for i := range rounds {
 		if err := errors.Join(p.Begin(s, pair), p.Stop()); err != nil {
 			return err

@@ -78,7 +78,9 @@ func describe(of string, p *results.Profile) *Report {
 		r.Lines = append(r.Lines, overheadLine(o))
 	}
 	if p.Skipped > 0 {
-		r.Lines = append(r.Lines, units.Plural(int(p.Skipped), "event")+" came while another one was being counted, and may be missing in some figure")
+		r.Lines = append(r.Lines,
+			units.Plural(int(p.Skipped), "event")+
+				" came while another one was being counted, and may be missing in some figure")
 	}
 	r.Lines = append(r.Lines, remarks(p)...)
 	return r
@@ -100,7 +102,8 @@ func title(of string, p *results.Profile) string {
 	if p.PayloadBytes > 0 {
 		text += fmt.Sprintf(", %s of records", units.FormatBytes(p.PayloadBytes))
 	}
-	by := map[results.ProfileSource]string{results.FromBPF: "counted in the kernel by eBPF", results.FromProc: "read from /proc"}
+	by := map[results.ProfileSource]string{results.FromBPF: "counted in the kernel by eBPF",
+		results.FromProc: "read from /proc"}
 	return text + ", " + cmp.Or(by[p.Source], string(p.Source))
 }
 
@@ -230,7 +233,8 @@ func (b *builder) addParts(t *Table, prefix string, whole results.Figure, per fl
 		})
 	}
 	if left := len(names) - mostParts; left > 0 {
-		t.Rows = append(t.Rows, slices.Concat([]string{fmt.Sprintf("%s%d more", indent, left)}, make([]string, len(b.profile.Roles))))
+		t.Rows = append(t.Rows, slices.Concat([]string{fmt.Sprintf("%s%d more", indent, left)},
+			make([]string, len(b.profile.Roles))))
 	}
 }
 
@@ -344,7 +348,8 @@ func overheadLine(o results.Overhead) string {
 	case o.CostPercent < 0:
 		cost = "the probes cost nothing that could be measured"
 	}
-	return fmt.Sprintf("%s: %s, %s with them, %s without", o.Metric.Unit(), cost, o.Metric.Format(o.With), o.Metric.Format(o.Without))
+	return fmt.Sprintf("%s: %s, %s with them, %s without", o.Metric.Unit(), cost, o.Metric.Format(o.With),
+		o.Metric.Format(o.Without))
 }
 
 // number writes a count with three significant digits.

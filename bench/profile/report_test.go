@@ -50,7 +50,8 @@ func socketFile(t *testing.T) *results.File {
 
 func TestAReportHasAllThatWasMeasuredByRole(t *testing.T) {
 	f := socketFile(t)
-	f.Results[1].Profile.Handoff = &results.Handoff{Buffers: 640, Bytes: 640 << 15, Latency: results.Histogram{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 50, 5}}
+	f.Results[1].Profile.Handoff = &results.Handoff{Buffers: 640, Bytes: 640 << 15,
+		Latency: results.Histogram{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 50, 5}}
 	requireText(t, "report.txt", Describe(f)...)
 }
 
@@ -58,7 +59,8 @@ func TestAReportOfProcMarksWhatIsNotMeasured(t *testing.T) {
 	folder := t.TempDir()
 	writeProc(t, folder, producerPID, 7)
 	writeProc(t, folder, consumerPID, 7)
-	p, f := newProfiler(newProcSource(folder, "run as root, or with CAP_BPF and CAP_PERFMON"), true), results.New("throughput")
+	p, f := newProfiler(newProcSource(folder, "run as root, or with CAP_BPF and CAP_PERFMON"), true),
+		results.New("throughput")
 	require.False(t, p.Compares(), "reading files costs nothing to speak of")
 	require.Equal(t, "run as root, or with CAP_BPF and CAP_PERFMON", p.Unsupported())
 	require.NoError(t, p.Begin(unixSettings, pair))
@@ -129,7 +131,8 @@ func TestOverheadIsSaidInWords(t *testing.T) {
 
 func TestNumbersHaveThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 1: "1.00", 0.0123: "0.0123", 0.00001234: "0.0000123", 3e-7: "3.00e-07", 12.3456: "12.3", 123.456: "123", 999.7: "1,000", 1234567.8: "1,234,568",
+		0: "0", 1: "1.00", 0.0123: "0.0123", 0.00001234: "0.0000123", 3e-7: "3.00e-07", 12.3456: "12.3", 123.456: "123",
+		999.7: "1,000", 1234567.8: "1,234,568",
 	} {
 		require.Equal(t, want, number(v))
 	}

@@ -20,7 +20,8 @@ const lookInterval = 50 * time.Millisecond
 // when that begins. A process that ends earlier is noted in the profile, and when
 // all have ended, Watch returns. If ctx ends first, it returns what was seen so
 // far, marked as partial, and the cause.
-func Watch(ctx context.Context, o Options, processes []bench.Process, d time.Duration, begun func()) (*results.File, error) {
+func Watch(ctx context.Context, o Options, processes []bench.Process, d time.Duration, begun func()) (*results.File,
+	error) {
 	s, err := o.source()
 	if err != nil {
 		return nil, err
@@ -28,7 +29,8 @@ func Watch(ctx context.Context, o Options, processes []bench.Process, d time.Dur
 	return watch(ctx, s, processes, d, begun)
 }
 
-func watch(ctx context.Context, s source, processes []bench.Process, d time.Duration, begun func()) (*results.File, error) {
+func watch(ctx context.Context, s source, processes []bench.Process, d time.Duration, begun func()) (*results.File,
+	error) {
 	var all []*living
 	defer func() {
 		for _, l := range all {
@@ -89,7 +91,8 @@ func waitFor(ctx context.Context, s source, all []*living, d time.Duration) (not
 			ended := hasEnded(l.fd)
 			if ended {
 				s.forget(l.Process)
-				notes = append(notes, fmt.Sprintf("%s %d ended after %.1f s", l.Role, l.PID, time.Since(begun).Seconds()))
+				notes = append(notes, fmt.Sprintf("%s %d ended after %.1f s", l.Role, l.PID,
+					time.Since(begun).Seconds()))
 			}
 			return ended
 		})

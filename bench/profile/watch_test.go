@@ -76,7 +76,8 @@ func TestWatchingEndsWithTheLastProcess(t *testing.T) {
 }
 
 func TestWatchingEndsWhenTheTimeIsOver(t *testing.T) {
-	f, err := Watch(t.Context(), Options{NoBPF: true}, []bench.Process{{PID: os.Getpid(), Role: Worker}}, time.Nanosecond, func() {})
+	f, err := Watch(t.Context(), Options{NoBPF: true}, []bench.Process{{PID: os.Getpid(), Role: Worker}},
+		time.Nanosecond, func() {})
 	require.NoError(t, err)
 	require.Empty(t, f.Results[0].Profile.Notes)
 	require.Contains(t, f.Results[0].Profile.Role("worker").Figures, results.PageFaults)
@@ -84,7 +85,8 @@ func TestWatchingEndsWhenTheTimeIsOver(t *testing.T) {
 
 func TestAProcessThatDoesNotExistIsAnError(t *testing.T) {
 	const none = 1 << 30 // above the highest there can be
-	_, err := Watch(t.Context(), Options{NoBPF: true}, []bench.Process{{PID: none, Role: Worker}}, time.Second, func() {})
+	_, err := Watch(t.Context(), Options{NoBPF: true}, []bench.Process{{PID: none, Role: Worker}}, time.Second,
+		func() {})
 	require.ErrorContains(t, err, "there is no process 1073741824: it may have ended")
 }
 

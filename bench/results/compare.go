@@ -62,7 +62,8 @@ var principal = []Metric{
 // files must be of one workload.
 func Compare(a, b *File, all bool) (*Comparison, error) {
 	if a.Workload != b.Workload {
-		return nil, fmt.Errorf("compare results: the first are of %s, the second of %s: take two of one workload", a.Workload, b.Workload)
+		return nil, fmt.Errorf("compare results: the first are of %s, the second of %s: take two of one workload",
+			a.Workload, b.Workload)
 	}
 	c := &Comparison{Machines: a.Machine.differences(b.Machine)}
 	ofA, ofB := a.bySettings(), b.bySettings()

@@ -22,8 +22,9 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	if len(c.Rows) > 0 {
 		fmt.Fprintln(out)
 		c.writeRows(out, constant)
-		fmt.Fprintf(out, "\nin brackets: where the median lies with a probability of 95 %%; with fewer than 6 rounds, the lowest and highest\n"+
-			"n: rounds of A and B; p: probability of such a difference by chance (Mann-Whitney U test); up to %v is a difference\n", significance)
+		fmt.Fprintf(out,
+			"\nin brackets: where the median lies with a probability of 95 %%; with fewer than 6 rounds, the lowest and highest\n"+
+				"n: rounds of A and B; p: probability of such a difference by chance (Mann-Whitney U test); up to %v is a difference\n", significance)
 	}
 	for _, only := range []struct {
 		file string
@@ -74,7 +75,8 @@ func (c *Comparison) writeRows(w io.Writer, constant []Setting) {
 		if row.Verdict == TooFewRounds {
 			verdict += fmt.Sprintf(": needs %d", enoughRounds)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d+%d\t%.3f\t%s\n", joinSettings(own), row.Metric, row.A.format(row.Metric), row.B.format(row.Metric),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d+%d\t%.3f\t%s\n", joinSettings(own), row.Metric,
+			row.A.format(row.Metric), row.B.format(row.Metric),
 			change, row.A.Rounds, row.B.Rounds, row.P, verdict)
 	}
 	_ = table.Flush() // into memory

@@ -10,7 +10,8 @@ import (
 
 // fileOf returns a file with rounds of a transport, each a Round of one metric.
 func fileOf(transport string, metric Metric, values ...float64) *File {
-	f := &File{Format: FormatVersion, Workload: "throughput", Machine: Machine{CPU: "Some CPU", Cores: 2, Memory: 8 << 30}}
+	f := &File{Format: FormatVersion, Workload: "throughput", Machine: Machine{CPU: "Some CPU", Cores: 2,
+		Memory: 8 << 30}}
 	addRounds(f, transport, metric, values...)
 	f.Summarise()
 	return f
@@ -58,7 +59,8 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestComparedMetricHasBothMediansAndTheChange(t *testing.T) {
-	c := compareFiles(t, fileOf("shm", RecordsPerS, 10, 20, 30, 40), fileOf("shm", RecordsPerS, 50, 55, 60, 65, 70), false)
+	c := compareFiles(t, fileOf("shm", RecordsPerS, 10, 20, 30, 40), fileOf("shm", RecordsPerS, 50, 55, 60, 65, 70),
+		false)
 	row := c.Rows[0]
 	require.Equal(t, Estimate{Rounds: 4, Median: 25, Low: 10, High: 40}, row.A)
 	require.Equal(t, Estimate{Rounds: 5, Median: 60, Low: 50, High: 70}, row.B)
@@ -156,7 +158,9 @@ func TestComparisonTable(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, compareFiles(t, a, b, false).WriteTable(&out))
 	text := out.String()
-	require.True(t, strings.HasPrefix(text, "machines differ: memory 8.0 GiB and 4.0 GiB; only ratios compare\nsettings that do not vary: record_size=100\n\n"), text)
+	require.True(t,
+		strings.HasPrefix(text,
+			"machines differ: memory 8.0 GiB and 4.0 GiB; only ratios compare\nsettings that do not vary: record_size=100\n\n"), text)
 	require.True(t, strings.HasSuffix(text, "\nonly in A: transport=tcp,record_size=100\n"), text)
 	require.Contains(t, text, `
 settings        figure         A                             B                          change    n    p      verdict
@@ -184,7 +188,8 @@ func TestComparisonTableNamesSettingsThatDoNotVaryOnce(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, compareFiles(t, f, f, false).WriteTable(&out))
 	require.Contains(t, out.String(), "settings that do not vary: via=emit,pinned=on\n")
-	for _, row := range []string{"transport=shm,record_size=16,waiting=parked ", "transport=shm,record_size=100 ", "transport=unix,record_size=16 "} {
+	for _, row := range []string{"transport=shm,record_size=16,waiting=parked ", "transport=shm,record_size=100 ",
+		"transport=unix,record_size=16 "} {
 		require.Contains(t, out.String(), "\n"+row)
 	}
 }

@@ -17,7 +17,8 @@ func TestEstimateIsTheIntervalOfRanksThatHasTheMedianWith95Percent(t *testing.T)
 		// The median is outside with 2 of the 64 ways that 6 can lie beside it.
 		{[]float64{6, 5, 4, 3, 2, 1}, Estimate{Rounds: 6, Median: 3.5, Low: 1, High: 6, Confidence: 1 - 2.0/64}},
 		// Outside of the second and ninth with 2 * (1 + 10) of 1024.
-		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Estimate{Rounds: 10, Median: 5.5, Low: 2, High: 9, Confidence: 1 - 22.0/1024}},
+		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Estimate{Rounds: 10, Median: 5.5, Low: 2, High: 9,
+			Confidence: 1 - 22.0/1024}},
 	} {
 		got := estimate(row.values)
 		require.InDelta(t, row.want.Confidence, got.Confidence, 1e-9, "%v", row.values)
@@ -52,7 +53,8 @@ func TestFewRoundsCannotDiffer(t *testing.T) {
 	for _, row := range []struct {
 		n, m int
 		want bool
-	}{{1, 1, false}, {3, 3, false}, {3, 4, false}, {4, 3, false}, {4, 4, true}, {3, 5, true}, {2, 8, true}, {2, 7, false}, {1, 38, false}, {1, 39, true}, {50, 50, true}} {
+	}{{1, 1, false}, {3, 3, false}, {3, 4, false}, {4, 3, false}, {4, 4, true}, {3, 5, true}, {2, 8, true},
+		{2, 7, false}, {1, 38, false}, {1, 39, true}, {50, 50, true}} {
 		require.Equal(t, row.want, canDiffer(row.n, row.m), "%d and %d", row.n, row.m)
 	}
 	require.True(t, canDiffer(enoughRounds, enoughRounds))

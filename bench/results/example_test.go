@@ -14,7 +14,8 @@ func ExampleFile_Summarise() {
 	}
 	f.Summarise()
 	for _, m := range f.Results {
-		fmt.Printf("%v: median %s records/s, %.1f times unix\n", m.Settings, results.RecordsPerS.Format(m.Medians[results.RecordsPerS]), m.RatioToUnix)
+		fmt.Printf("%v: median %s records/s, %.1f times unix\n", m.Settings,
+			results.RecordsPerS.Format(m.Medians[results.RecordsPerS]), m.RatioToUnix)
 	}
 	// Output:
 	// transport=shm,record_size=100: median 60.00M records/s, 2.0 times unix

@@ -26,7 +26,8 @@ type File struct {
 
 // New returns a file without results, of a run on this machine.
 func New(workload string) *File {
-	return &File{Format: FormatVersion, Workload: workload, Started: time.Now().UTC().Truncate(time.Second), Machine: ThisMachine()}
+	return &File{Format: FormatVersion, Workload: workload, Started: time.Now().UTC().Truncate(time.Second),
+		Machine: ThisMachine()}
 }
 
 // Add adds a round to the measurement with the given settings, which it makes if

@@ -97,7 +97,8 @@ func TestFileJSONLeavesOutWhatWasNotMeasured(t *testing.T) {
 		"format": 1.0, "workload": "throughput",
 		"machine": map[string]any{"cores": 2.0, "gomaxprocs": 2.0, "go": "go1.26.0"},
 		"results": []any{map[string]any{
-			"transport": "tcp", "record_size": 100.0, "producers": 4.0, "consumers": 4.0, "rounds": []any{map[string]any{}},
+			"transport": "tcp", "record_size": 100.0, "producers": 4.0, "consumers": 4.0,
+			"rounds": []any{map[string]any{}},
 		}},
 	}, got)
 }

@@ -26,7 +26,8 @@ func TestGoBenchmarkFormatIsReadByItsOwnReader(t *testing.T) {
 			name := string(record.Name)
 			names = append(names, name)
 			require.Equal(t, 1, record.Iters)
-			for key, want := range map[string]string{"goos": "linux", "goarch": "amd64", "cpu": "Some CPU", "pkg": "shuffled/bench"} {
+			for key, want := range map[string]string{"goos": "linux", "goarch": "amd64", "cpu": "Some CPU",
+				"pkg": "shuffled/bench"} {
 				require.Equal(t, want, record.GetConfig(key))
 			}
 			if rate, ok := record.Value("records/s"); ok {
@@ -50,7 +51,8 @@ func TestGoBenchmarkFormatIsReadByItsOwnReader(t *testing.T) {
 	require.Equal(t, "Throughput/transport=odd_name_with_slash/rate_per_s=1000000", names[10])
 
 	units := reader.Units()
-	for unit, better := range map[string]int{"records/s": 1, "B/s": 1, "cpu-s/GiB": -1, "ns/record": -1, "p99-ns": -1, "other-cores": 0} {
+	for unit, better := range map[string]int{"records/s": 1, "B/s": 1, "cpu-s/GiB": -1, "ns/record": -1, "p99-ns": -1,
+		"other-cores": 0} {
 		require.Equal(t, better, units.GetBetter(unit), unit)
 	}
 }

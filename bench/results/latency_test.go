@@ -11,12 +11,15 @@ import (
 func TestRoundTripsCompareWithTheBareOnesThatWaitAlike(t *testing.T) {
 	f := &File{Format: FormatVersion, Workload: "latency"}
 	add := func(transport, waiting string, size int, p50 float64) *Measurement {
-		return f.Add(Settings{Transport: transport, Path: "round-trip", Waiting: waiting, RecordSize: size}, Round{P50: p50})
+		return f.Add(Settings{Transport: transport, Path: "round-trip", Waiting: waiting, RecordSize: size},
+			Round{P50: p50})
 	}
 	parked, spinning := add("shm", "parked", 100, 6000), add("shm", "spinning", 100, 600)
 	parked.FlushTimeout = "0"
-	unix, futex, line := add("unix", "parked", 100, 12000), add("futex", "parked", 0, 4000), add("cache-line", "spinning", 0, 200)
-	oneWay := f.Add(Settings{Transport: "shm", Path: "one-way", Waiting: "parked", RecordSize: 100, RatePerS: 1000}, Round{P50: 3000})
+	unix, futex, line := add("unix", "parked", 100, 12000), add("futex", "parked", 0, 4000),
+		add("cache-line", "spinning", 0, 200)
+	oneWay := f.Add(Settings{Transport: "shm", Path: "one-way", Waiting: "parked", RecordSize: 100, RatePerS: 1000},
+		Round{P50: 3000})
 	f.Summarise()
 	require.InDelta(t, 1.5, parked.RatioToFutex, 1e-9)
 	require.InDelta(t, 0.5, parked.RatioToUnixP50, 1e-9)

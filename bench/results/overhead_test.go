@@ -19,11 +19,12 @@ func TestOverheadIsKnownIfItIsNoChance(t *testing.T) {
 		cost    float64
 		known   bool
 	}{
-		"fewer records":       {RecordsPerS, []float64{89, 90, 90, 91}, []float64{99, 100, 100, 101}, 10, true},
-		"more records":        {RecordsPerS, []float64{109, 110, 110, 111}, []float64{99, 100, 100, 101}, -10, true},
-		"more processor time": {CPUSPerGiB, []float64{3, 3, 3.1, 3.2}, []float64{2.9, 2.2, 2, 1}, 100 * (3.05/2.1 - 1), true},
-		"as by chance":        {P50, []float64{1, 3, 2, 4}, []float64{2.5, 1.5, 2.9, 3.1}, 100 * (2.5/2.7 - 1), false},
-		"too few rounds":      {RecordsPerS, []float64{1, 1, 1}, []float64{2, 2, 2}, 50, false},
+		"fewer records": {RecordsPerS, []float64{89, 90, 90, 91}, []float64{99, 100, 100, 101}, 10, true},
+		"more records":  {RecordsPerS, []float64{109, 110, 110, 111}, []float64{99, 100, 100, 101}, -10, true},
+		"more processor time": {CPUSPerGiB, []float64{3, 3, 3.1, 3.2}, []float64{2.9, 2.2, 2, 1}, 100 * (3.05/2.1 - 1),
+			true},
+		"as by chance":   {P50, []float64{1, 3, 2, 4}, []float64{2.5, 1.5, 2.9, 3.1}, 100 * (2.5/2.7 - 1), false},
+		"too few rounds": {RecordsPerS, []float64{1, 1, 1}, []float64{2, 2, 2}, 50, false},
 	} {
 		all := NewOverheads(with(row.metric, row.on...), with(row.metric, row.off...))
 		require.Len(t, all, 1, name)

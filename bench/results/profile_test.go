@@ -19,16 +19,19 @@ func TestPartsOfAFigureComeInTheOrderOfTheirSize(t *testing.T) {
 func TestSumsOfFiguresHaveWhatBothHave(t *testing.T) {
 	f := Figures{SystemCalls: 5, SystemCalls.Part("read"): 5, PageFaults: 1, Woken: 1, Woken.Part("daemon"): 1}
 	f.Add(Figures{SystemCalls: 3, SystemCalls.Part("write"): 3, PageFaults: 0, OffCPU: 1, OffCPU.Part("epoll"): 1})
-	require.Equal(t, Figures{SystemCalls: 8, SystemCalls.Part("read"): 5, SystemCalls.Part("write"): 3, PageFaults: 1}, f)
+	require.Equal(t, Figures{SystemCalls: 8, SystemCalls.Part("read"): 5, SystemCalls.Part("write"): 3, PageFaults: 1},
+		f)
 }
 
 func TestProfilesOfRoundsAddUp(t *testing.T) {
 	profile := func(n float64, missing string) *Profile {
 		return &Profile{
-			Seconds: n, PayloadBytes: int64(n), Skipped: uint64(n), Missing: []Missing{{missing, "why"}}, Notes: []string{"note"},
+			Seconds: n, PayloadBytes: int64(n), Skipped: uint64(n), Missing: []Missing{{missing, "why"}},
+			Notes:   []string{"note"},
 			Handoff: &Handoff{Buffers: n, Bytes: 2 * n, Missed: 3 * n, Latency: Histogram{0, uint64(n)}},
 			Roles: []RoleProfile{
-				{Role: "producer", Processes: int(n), Figures: Figures{PageFaults: n}, WakeLatency: Histogram{uint64(n)}},
+				{Role: "producer", Processes: int(n), Figures: Figures{PageFaults: n},
+					WakeLatency: Histogram{uint64(n)}},
 				{Role: "consumer", Figures: Figures{}, WakeLatency: Histogram{uint64(n), 1}},
 			},
 		}
@@ -37,7 +40,8 @@ func TestProfilesOfRoundsAddUp(t *testing.T) {
 	other.Roles[1].WakeLatency = nil
 	sum.Add(other)
 	require.Equal(t, &Profile{
-		Seconds: 3, PayloadBytes: 3, Skipped: 3, Missing: []Missing{{"a", "why"}, {"b", "why"}}, Notes: []string{"note"},
+		Seconds: 3, PayloadBytes: 3, Skipped: 3, Missing: []Missing{{"a", "why"}, {"b", "why"}},
+		Notes:   []string{"note"},
 		Handoff: &Handoff{Buffers: 3, Bytes: 6, Missed: 9, Latency: Histogram{0, 3}},
 		Roles: []RoleProfile{
 			{Role: "producer", Processes: 2, Figures: Figures{PageFaults: 3}, WakeLatency: Histogram{3}},
@@ -54,8 +58,10 @@ func TestProfilesOfRoundsAddUp(t *testing.T) {
 func TestAProfileIsReadAsItWasWritten(t *testing.T) {
 	f := New("throughput")
 	f.Add(Settings{Transport: "shm", Probes: "on"}, Round{CopiedPerByte: 0}).Profile = &Profile{
-		Source: FromBPF, Seconds: 1.5, PayloadBytes: 7, CopySource: "counted", Overheads: []Overhead{{Metric: P50, With: 2, Without: 1, CostPercent: 100, P: 0.5}},
-		Roles: []RoleProfile{{Role: "daemon", Processes: 1, Figures: Figures{MajorFaults: 0}, WakeLatency: Histogram{0, 4}}},
+		Source: FromBPF, Seconds: 1.5, PayloadBytes: 7, CopySource: "counted",
+		Overheads: []Overhead{{Metric: P50, With: 2, Without: 1, CostPercent: 100, P: 0.5}},
+		Roles: []RoleProfile{{Role: "daemon", Processes: 1, Figures: Figures{MajorFaults: 0},
+			WakeLatency: Histogram{0, 4}}},
 	}
 	f.Summarise()
 	var text bytes.Buffer

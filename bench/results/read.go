@@ -79,7 +79,8 @@ func checkFormat(text []byte) error {
 	case head.Format == nil || head.Workload == nil:
 		return errors.New(`not a result file: it has no "format" and "workload"`)
 	case *head.Format != FormatVersion:
-		return fmt.Errorf("it has format %d, this program reads %d: measure again or use the bench that wrote it", *head.Format, FormatVersion)
+		return fmt.Errorf("it has format %d, this program reads %d: measure again or use the bench that wrote it",
+			*head.Format, FormatVersion)
 	}
 	return nil
 }
@@ -94,7 +95,8 @@ func explain(err error, text []byte) error {
 	case errors.As(err, &wrongType) && wrongType.Field == "":
 		return fmt.Errorf("line %d: it is a JSON %s, want an object", lineAt(text, wrongType.Offset), wrongType.Value)
 	case errors.As(err, &wrongType):
-		return fmt.Errorf("line %d: %s is a JSON %s, want %s", lineAt(text, wrongType.Offset), wrongType.Field, wrongType.Value, jsonKind(wrongType.Type))
+		return fmt.Errorf("line %d: %s is a JSON %s, want %s", lineAt(text, wrongType.Offset), wrongType.Field,
+			wrongType.Value, jsonKind(wrongType.Type))
 	}
 	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return fmt.Errorf("it has the field %s, which this program does not know: measure again or use the bench that wrote it", field)
@@ -137,7 +139,8 @@ func (f *File) check() error {
 		for n, round := range m.Rounds {
 			for metric, v := range round {
 				if v != 0 && !(v >= smallestFigure && v <= largestFigure) {
-					return fmt.Errorf("results[%d], round %d: %s is %v, want 0 or %v to %v", i, n+1, metric, v, smallestFigure, largestFigure)
+					return fmt.Errorf("results[%d], round %d: %s is %v, want 0 or %v to %v", i, n+1, metric, v,
+						smallestFigure, largestFigure)
 				}
 			}
 		}

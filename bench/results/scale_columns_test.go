@@ -10,7 +10,8 @@ import (
 
 func TestTableOfSubpartitionsShowsCostAndMemoryOfEach(t *testing.T) {
 	f := &File{Format: FormatVersion, Workload: "fanout"}
-	f.Add(Settings{Transport: "shm", Subpartitions: 8}, Round{CostPerRecord: 20, MemoryPerSubpartition: 64 << 10, PeakPerSubpartition: 1536})
+	f.Add(Settings{Transport: "shm", Subpartitions: 8}, Round{CostPerRecord: 20, MemoryPerSubpartition: 64 << 10,
+		PeakPerSubpartition: 1536})
 	f.Add(Settings{Transport: "unix", Subpartitions: 8}, Round{CostPerRecord: 40})
 	f.Add(Settings{Transport: "tcp"}, Round{CostPerRecord: 40})
 	var out bytes.Buffer
@@ -30,6 +31,7 @@ func TestTableOfPartitionsShowsWhatTheDaemonTakes(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, f.WriteTable(&out))
 	lines := strings.Split(out.String(), "\n")
-	require.Equal(t, strings.Fields("transport partitions attach p50 shared fds idle threads"), strings.Fields(lines[0]))
+	require.Equal(t, strings.Fields("transport partitions attach p50 shared fds idle threads"),
+		strings.Fields(lines[0]))
 	require.Equal(t, strings.Fields("shm 10000 250.0µs 3.0 MiB 40012 1.23% 39"), strings.Fields(lines[1]))
 }

@@ -8,7 +8,8 @@ import (
 
 func TestSettingsAreSetAndListedByTheirNamesInFiles(t *testing.T) {
 	var s Settings
-	for _, row := range []struct{ name, text string }{{"transport", "shm"}, {"record_size", "100"}, {"rate_per_s", "1e6"}} {
+	for _, row := range []struct{ name, text string }{{"transport", "shm"}, {"record_size", "100"},
+		{"rate_per_s", "1e6"}} {
 		require.NoError(t, s.Set(row.name, row.text))
 	}
 	require.Equal(t, Settings{Transport: "shm", RecordSize: 100, RatePerS: 1e6}, s)

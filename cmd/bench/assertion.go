@@ -41,7 +41,8 @@ func parseAssertion(text string) (a assertion, err error) {
 			name, value, ok := strings.Cut(setting, "=")
 			name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 			if !ok {
-				return a, cli.Usagef("%q before the colon: want setting=value, such as record_size=100", strings.TrimSpace(setting))
+				return a, cli.Usagef("%q before the colon: want setting=value, such as record_size=100",
+					strings.TrimSpace(setting))
 			}
 			if !slices.Contains(results.SettingNames(), name) {
 				return a, cli.Unknown("setting", name, results.SettingNames())
@@ -121,7 +122,8 @@ func (a assertion) check(f *results.File, out io.Writer) bool {
 		if !measured || !a.holds(v) {
 			verdict, holds = "failed", false
 		}
-		fmt.Fprintf(out, "assert %s: %s: %v: %s is %s, want %s %v\n", a.text, verdict, m.Settings, a.metric, value, a.operator, a.limit)
+		fmt.Fprintf(out, "assert %s: %s: %v: %s is %s, want %s %v\n", a.text, verdict, m.Settings, a.metric, value,
+			a.operator, a.limit)
 	}
 	if !matched {
 		fmt.Fprintf(out, "assert %s: failed: no measurement has %v\n", a.text, a.on(f))

@@ -14,7 +14,8 @@ import (
 func measured() *results.File {
 	f := results.New("throughput")
 	for size, rate := range map[int]float64{16: 20e6, 100: 30e6} {
-		f.Add(results.Settings{Transport: "shm", RecordSize: size}, results.Round{results.RecordsPerS: rate, results.P99: 4000})
+		f.Add(results.Settings{Transport: "shm", RecordSize: size}, results.Round{results.RecordsPerS: rate,
+			results.P99: 4000})
 		f.Add(results.Settings{Transport: "unix", RecordSize: size}, results.Round{results.RecordsPerS: 10e6})
 	}
 	f.Summarise()
@@ -28,19 +29,27 @@ func TestAssertionsHoldOrFailWithTheValueAndTheLimit(t *testing.T) {
 		want  []string
 	}{
 		{"ratio_to_unix>=2", true, []string{
-			"ok: transport=shm,record_size=16: ratio_to_unix is 2, want >= 2", "ok: transport=shm,record_size=100: ratio_to_unix is 3, want >= 2"}},
+			"ok: transport=shm,record_size=16: ratio_to_unix is 2, want >= 2",
+			"ok: transport=shm,record_size=100: ratio_to_unix is 3, want >= 2"}},
 		{"ratio_to_unix > 2", false, []string{
-			"failed: transport=shm,record_size=16: ratio_to_unix is 2, want > 2", "ok: transport=shm,record_size=100: ratio_to_unix is 3, want > 2"}},
-		{"record_size=100: ratio_to_unix==3", true, []string{"ok: transport=shm,record_size=100: ratio_to_unix is 3, want == 3"}},
-		{"transport=unix, record_size=16: records_per_s<=1e7", true, []string{"ok: transport=unix,record_size=16: records_per_s is 1e+07, want <= 1e+07"}},
-		{"record_size=16:p99_ns<4us", false, []string{"failed: transport=shm,record_size=16: p99_ns is 4000, want < 4000"}},
+			"failed: transport=shm,record_size=16: ratio_to_unix is 2, want > 2",
+			"ok: transport=shm,record_size=100: ratio_to_unix is 3, want > 2"}},
+		{"record_size=100: ratio_to_unix==3", true,
+			[]string{"ok: transport=shm,record_size=100: ratio_to_unix is 3, want == 3"}},
+		{"transport=unix, record_size=16: records_per_s<=1e7", true,
+			[]string{"ok: transport=unix,record_size=16: records_per_s is 1e+07, want <= 1e+07"}},
+		{"record_size=16:p99_ns<4us", false,
+			[]string{"failed: transport=shm,record_size=16: p99_ns is 4000, want < 4000"}},
 		{"record_size=16:p99_ns<0.004 ms", false, []string{"p99_ns is 4000, want < 4000"}},
 		{"record_size=16:p99_ns<1s", true, []string{"want < 1e+09"}},
-		{"transport=unix,record_size=16:p99_ns<1s", false, []string{"failed: transport=unix,record_size=16: p99_ns is not measured"}},
+		{"transport=unix,record_size=16:p99_ns<1s", false,
+			[]string{"failed: transport=unix,record_size=16: p99_ns is not measured"}},
 		{"transport=unix,record_size=16:p99_ns>=0", false, []string{"not measured"}},
 		{"record_size=16:ratio_to_ceiling>=0", false, []string{"ratio_to_ceiling is not measured"}},
-		{"record_size=8000: ratio_to_unix>=0", false, []string{"failed: no measurement has transport=shm,record_size=8000"}},
-		{"transport=unix: ratio_to_unix<1.5", true, []string{"ok: transport=unix,record_size=16", "ok: transport=unix,record_size=100"}},
+		{"record_size=8000: ratio_to_unix>=0", false,
+			[]string{"failed: no measurement has transport=shm,record_size=8000"}},
+		{"transport=unix: ratio_to_unix<1.5", true, []string{"ok: transport=unix,record_size=16",
+			"ok: transport=unix,record_size=100"}},
 	} {
 		a, err := parseAssertion(row.text)
 		require.NoError(t, err, row.text)

@@ -36,12 +36,14 @@ make shm fail for that.
 
 func audit(stdout, stderr io.Writer) *cobra.Command {
 	c := &cobra.Command{
-		Use: "audit", Short: "Count copies, system calls and wake-ups beside sockets, and fail above a limit", Long: auditHelp,
+		Use: "audit", Short: "Count copies, system calls and wake-ups beside sockets, and fail above a limit",
+		Long:    auditHelp,
 		Example: "  bench audit --size 100,1000 --max-syscalls 0.5", GroupID: kernelGroup, Args: cli.NoArguments,
 	}
 	job := bench.Throughput{Environment: environment(stdout, stderr)}
 	flags := c.Flags()
-	transports := flags.String("transports", "shm,unix,tcp", "`list` of transports to count for: shm, ceiling, unix, tcp, pipe, grpc")
+	transports := flags.String("transports", "shm,unix,tcp",
+		"`list` of transports to count for: shm, ceiling, unix, tcp, pipe, grpc")
 	sizes := flags.String("size", "100", "`bytes` of a record, or a list such as 16,100,1000,8000")
 	seconds := flags.Float64("seconds", 2, "how many `seconds` the producers of a round send")
 	flags.IntVar(&job.Rounds, "rounds", 3, "`number` of rounds of each transport")
@@ -105,9 +107,12 @@ type auditLimits struct{ profile.Limits }
 var auditFlags = []string{"max-copied", "max-syscalls", "max-wakeups"}
 
 func (l *auditLimits) addFlags(flags *pflag.FlagSet) {
-	flags.Float64Var(&l.CopiedPerByte, auditFlags[0], 0.001, "how many `bytes` the kernel may copy for each byte of records through shm")
-	flags.Float64Var(&l.SystemCallsPerMiB, auditFlags[1], 1, "how many system `calls` shm may make for each MiB of records")
-	flags.Float64Var(&l.WakeupsPerMiB, auditFlags[2], math.Inf(1), "how many `wake-ups` shm may have for each MiB of records")
+	flags.Float64Var(&l.CopiedPerByte, auditFlags[0], 0.001,
+		"how many `bytes` the kernel may copy for each byte of records through shm")
+	flags.Float64Var(&l.SystemCallsPerMiB, auditFlags[1], 1,
+		"how many system `calls` shm may make for each MiB of records")
+	flags.Float64Var(&l.WakeupsPerMiB, auditFlags[2], math.Inf(1),
+		"how many `wake-ups` shm may have for each MiB of records")
 }
 
 func (l *auditLimits) check() error {

@@ -42,7 +42,8 @@ func compare(stdout io.Writer) *cobra.Command {
 
 func compareFiles(paths []string, all, failOnWorse bool, stdout io.Writer) (err error) {
 	if len(paths) != 2 {
-		return cli.Usagef("%s, want two that --json wrote: bench compare A.json B.json", units.Plural(len(paths), "file"))
+		return cli.Usagef("%s, want two that --json wrote: bench compare A.json B.json",
+			units.Plural(len(paths), "file"))
 	}
 	var files [2]*results.File
 	for i, path := range paths {

@@ -35,14 +35,18 @@ func runCompare(t *testing.T, args ...string) outcome {
 }
 
 func TestCompareSaysWhatIsWorseAndFailsOnDemand(t *testing.T) {
-	fast, slow := writeResults(t, "throughput", "", 20, 21, 22, 23), writeResults(t, "throughput", "it was stopped", 10, 11, 12, 13)
+	fast, slow := writeResults(t, "throughput", "", 20, 21, 22, 23), writeResults(t, "throughput", "it was stopped", 10,
+		11, 12, 13)
 	got := runCompare(t, fast, slow)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Regexp(t, `^A: \S+: throughput of .*\nB: \S+: throughput of .*, partial: it was stopped\n`, got.stdout)
-	require.Regexp(t, `\ntransport=shm +records_per_s +21\.5 \(20 to 23\) +11\.5 \(10 to 13\) +-46\.5 % +4\+4 +0\.029 +worse\n`, got.stdout)
+	require.Regexp(t,
+		`\ntransport=shm +records_per_s +21\.5 \(20 to 23\) +11\.5 \(10 to 13\) +-46\.5 % +4\+4 +0\.029 +worse\n`,
+		got.stdout)
 	require.NotContains(t, got.stdout, "other_cores")
 
-	for _, args := range [][]string{{"--fail-on-worse", fast, slow}, {fast, slow, "--fail-on-worse"}, {fast, "--fail-on-worse", slow}} {
+	for _, args := range [][]string{{"--fail-on-worse", fast, slow}, {fast, slow, "--fail-on-worse"},
+		{fast, "--fail-on-worse", slow}} {
 		got = runCompare(t, args...)
 		require.Equal(t, exitFailed, got.code)
 		require.Contains(t, got.stderr, "bench compare: 1 of 1 figures are worse")

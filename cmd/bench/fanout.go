@@ -39,12 +39,14 @@ reading.
 
 func fanout(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, error) {
 	job := bench.Fanout{Environment: environment(stdout, stderr)}
-	subpartitions := flags.String("subpartitions", "1,8,64,512,1000", "`list` of how many subpartitions each producer has")
+	subpartitions := flags.String("subpartitions", "1,8,64,512,1000",
+		"`list` of how many subpartitions each producer has")
 	flags.IntVar(&job.Size, "size", 100, "`bytes` of a record")
 	seconds := flags.Float64("seconds", 1, "how many `seconds` the producers of a round send")
 	flags.IntVar(&job.Rounds, "rounds", 3, "`number` of rounds of each combination")
 	transports := flags.String("transports", "shm,unix", "`list` of transports to measure, of these two")
-	timeout := flags.String("flush-timeout", "100ms", "how `long` a record may wait for its buffer to fill: a duration, 0 to flush every record, -1 for full buffers only")
+	timeout := flags.String("flush-timeout", "100ms",
+		"how `long` a record may wait for its buffer to fill: a duration, 0 to flush every record, -1 for full buffers only")
 	flags.IntVar(&job.Producers, "producers", 1, "`number` of producers")
 	flags.IntVar(&job.Processes, "processes", 1, "`number` of processes that the consumers share")
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")

@@ -12,10 +12,12 @@ import (
 
 func TestFanoutMeasuresEveryNumberOfSubpartitions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.NoFault, "fanout", "--subpartitions", "1,8,40", "--seconds", "0.5", "--rounds", "1", "--producers", "2",
+	got := runProgram(t, bench.NoFault, "fanout", "--subpartitions", "1,8,40", "--seconds", "0.5", "--rounds", "1",
+		"--producers", "2",
 		"--processes", "3", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
-	require.Contains(t, got.stdout, "plan: 2 producers, a process each; a consumer for each subpartition, in 3 processes; 1 round of 500ms for each of 6 combinations")
+	require.Contains(t, got.stdout,
+		"plan: 2 producers, a process each; a consumer for each subpartition, in 3 processes; 1 round of 500ms for each of 6 combinations")
 	file := readResults(t, path)
 	require.Equal(t, "fanout", file.Workload)
 	require.Empty(t, file.Partial)
@@ -47,9 +49,11 @@ func TestFanoutMeasuresEveryNumberOfSubpartitions(t *testing.T) {
 
 func TestFanoutNoticesAFlippedByteOnEveryTransport(t *testing.T) {
 	for _, transport := range bench.FanoutTransports {
-		got := runProgram(t, bench.FlipByte, "fanout", "--subpartitions", "20", "--transports", string(transport), "--seconds", "0.05")
+		got := runProgram(t, bench.FlipByte, "fanout", "--subpartitions", "20", "--transports", string(transport),
+			"--seconds", "0.05")
 		require.Equal(t, exitFailed, got.code, "%s: %s", transport, got.stdout)
-		require.Contains(t, got.stderr, "bench fanout: "+string(transport)+", 20 subpartitions, round 1: consumer 0: record ")
+		require.Contains(t, got.stderr,
+			"bench fanout: "+string(transport)+", 20 subpartitions, round 1: consumer 0: record ")
 		require.Contains(t, got.stderr, ", number 1000 of producer 0: byte 99 of 100 is ")
 	}
 }
@@ -60,7 +64,8 @@ func TestFanoutEndsWhenAWorkerDies(t *testing.T) {
 			bench.DieProducing: `producer 0: process \d+ ended without a result: signal: killed`,
 			bench.DieConsuming: `consumer 0: process \d+ ended without a result: signal: killed`,
 		} {
-			got := runProgram(t, fault, "fanout", "--subpartitions", "20", "--transports", string(transport), "--seconds", "5", "--rounds", "1")
+			got := runProgram(t, fault, "fanout", "--subpartitions", "20", "--transports", string(transport),
+				"--seconds", "5", "--rounds", "1")
 			require.Equal(t, exitFailed, got.code, "%s %s: %s", transport, fault, got.stdout)
 			require.Regexp(t, want, got.stderr, "%s %s", transport, fault)
 		}
@@ -69,7 +74,8 @@ func TestFanoutEndsWhenAWorkerDies(t *testing.T) {
 
 func TestFanoutKeepsTheRoundsBeforeAFailure(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.DieConsuming.InRound(2), "fanout", "--subpartitions", "4", "--transports", "shm", "--seconds", "0.02", "--rounds", "2", "--json", path)
+	got := runProgram(t, bench.DieConsuming.InRound(2), "fanout", "--subpartitions", "4", "--transports", "shm",
+		"--seconds", "0.02", "--rounds", "2", "--json", path)
 	require.Equal(t, exitFailed, got.code, got.stdout)
 	file := readResults(t, path)
 	require.Contains(t, file.Partial, "shm, 4 subpartitions, round 2: consumer 0: ")

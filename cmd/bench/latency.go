@@ -50,15 +50,19 @@ which nothing is kept.
 func latency(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, error) {
 	job := bench.Latency{Environment: environment(stdout, stderr)}
 	paths := flags.String("path", "one-way,round-trip", "`list` of what to measure: one-way, round-trip")
-	transports := flags.String("transports", "shm,unix,tcp,pipe,futex,cache-line", "`list` of transports to measure; tcp and pipe are measured one way, futex and cache-line as round trips")
-	waiting := flags.String("waiting", "both", "how to `wait`: parked, spinning or both. It chooses round trips; one way, producers sleep until 100 µs\nbefore a record is due and spin then, or only sleep with parked; consumers park")
+	transports := flags.String("transports", "shm,unix,tcp,pipe,futex,cache-line",
+		"`list` of transports to measure; tcp and pipe are measured one way, futex and cache-line as round trips")
+	waiting := flags.String("waiting", "both",
+		"how to `wait`: parked, spinning or both. It chooses round trips; one way, producers sleep until 100 µs\nbefore a record is due and spin then, or only sleep with parked; consumers park")
 	sizes := flags.String("size", "100", "`bytes` of a record, or a list such as 16,100,1000")
 	rates := flags.String("rate", "1000,100000", "`list` of rates of records one way, in records a second")
-	timeouts := flags.String("flush-timeout", "0", "`list` of how long a record one way through shm may wait for others: durations, 0 to flush every record")
+	timeouts := flags.String("flush-timeout", "0",
+		"`list` of how long a record one way through shm may wait for others: durations, 0 to flush every record")
 	seconds := flags.Float64("seconds", 0.5, "how many `seconds` latencies are taken in a round")
 	flags.IntVar(&job.Rounds, "rounds", 3, "`number` of rounds of each combination")
 	flags.BoolVar(&job.Pin, "pin", false, "pin each worker to one core, in turn; it then uses that core only")
-	flags.StringVar(&job.Histograms, "hdr", "", "`folder` to write histograms to: of each row, name.hgrm with percentiles and name.hlog with all values")
+	flags.StringVar(&job.Histograms, "hdr", "",
+		"`folder` to write histograms to: of each row, name.hgrm with percentiles and name.hlog with all values")
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
 	var out outputs
 	out.addFlags(flags)
@@ -84,7 +88,8 @@ func latency(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, 
 		}
 		for _, timeout := range job.FlushTimeouts {
 			if timeout < 0 || timeout > maxFlushTimeout {
-				return nil, cli.Usagef("--flush-timeout: want 0 to %v: others are not flushed within a round", maxFlushTimeout)
+				return nil, cli.Usagef("--flush-timeout: want 0 to %v: others are not flushed within a round",
+					maxFlushTimeout)
 			}
 		}
 		if !(*seconds > 0 && *seconds <= maxSeconds) {
@@ -93,7 +98,8 @@ func latency(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, 
 		job.Duration = time.Duration(*seconds * float64(time.Second))
 		for _, rate := range job.Rates {
 			if rate**seconds < 1 {
-				return nil, cli.Usagef("--rate: at %v records a second none is due in %v seconds: give more --seconds", rate, *seconds)
+				return nil, cli.Usagef("--rate: at %v records a second none is due in %v seconds: give more --seconds",
+					rate, *seconds)
 			}
 		}
 		if err := checkCount("rounds", job.Rounds, 1000); err != nil {

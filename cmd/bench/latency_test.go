@@ -17,7 +17,8 @@ import (
 func TestLatencyMeasuresEveryCombinationAndWritesTheReport(t *testing.T) {
 	folder := t.TempDir()
 	path, histograms := filepath.Join(folder, "report.json"), filepath.Join(folder, "new", "hdr")
-	got := runProgram(t, bench.NoFault, "latency", "--seconds", "0.05", "--rounds", "2", "--rate", "2000,1e5", "--size", "16", "--json", path, "--hdr", histograms)
+	got := runProgram(t, bench.NoFault, "latency", "--seconds", "0.05", "--rounds", "2", "--rate", "2000,1e5", "--size",
+		"16", "--json", path, "--hdr", histograms)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "plan: 2 rounds of 50ms and a warm-up of 10ms for each of 13 combinations")
 	require.Equal(t, 26, strings.Count(got.stdout, "\nround "))
@@ -28,7 +29,8 @@ func TestLatencyMeasuresEveryCombinationAndWritesTheReport(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &report))
 	require.Equal(t, "latency", report.Workload)
 	require.Len(t, report.Results, 13)
-	transports := []string{"shm", "unix", "tcp", "pipe", "shm", "unix", "tcp", "pipe", "shm", "futex", "unix", "shm", "cache-line"}
+	transports := []string{"shm", "unix", "tcp", "pipe", "shm", "unix", "tcp", "pipe", "shm", "futex", "unix", "shm",
+		"cache-line"}
 	for i, m := range report.Results {
 		require.Equal(t, transports[i], m.Transport)
 		require.Len(t, m.Rounds, 2)
@@ -61,18 +63,22 @@ func TestLatencyMeasuresEveryCombinationAndWritesTheReport(t *testing.T) {
 }
 
 func TestLatencyOfRecordsThatSpanBuffersIsMeasured(t *testing.T) {
-	got := runProgram(t, bench.NoFault, "latency", "--seconds", "0.05", "--rounds", "1", "--rate", "100", "--size", "100000", "--transports", "shm,unix", "--flush-timeout", "0,1ms", "--waiting", "both")
+	got := runProgram(t, bench.NoFault, "latency", "--seconds", "0.05", "--rounds", "1", "--rate", "100", "--size",
+		"100000", "--transports", "shm,unix", "--flush-timeout", "0,1ms", "--waiting", "both")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	for _, row := range []string{
-		"one-way shm spinning, 100000 bytes, 100/s, flush 0 ", "one-way shm spinning, 100000 bytes, 100/s, flush 1ms ", "one-way unix spinning, 100000 bytes, 100/s ",
-		"round-trip shm parked, 100000 bytes ", "round-trip shm spinning, 100000 bytes ", "round-trip unix parked, 100000 bytes ",
+		"one-way shm spinning, 100000 bytes, 100/s, flush 0 ", "one-way shm spinning, 100000 bytes, 100/s, flush 1ms ",
+		"one-way unix spinning, 100000 bytes, 100/s ",
+		"round-trip shm parked, 100000 bytes ", "round-trip shm spinning, 100000 bytes ",
+		"round-trip unix parked, 100000 bytes ",
 	} {
 		require.Contains(t, got.stdout, "round 1: "+row)
 	}
 }
 
 func TestLatencyWithoutSpinning(t *testing.T) {
-	got := runProgram(t, bench.NoFault, "latency", "--seconds", "0.05", "--rounds", "1", "--rate", "1000", "--transports", "pipe,shm,futex", "--waiting", "parked")
+	got := runProgram(t, bench.NoFault, "latency", "--seconds", "0.05", "--rounds", "1", "--rate", "1000",
+		"--transports", "pipe,shm,futex", "--waiting", "parked")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "round 1: one-way pipe parked, 100 bytes, 1000/s ")
 	require.Contains(t, got.stdout, "round 1: round-trip futex parked ")
@@ -95,7 +101,8 @@ var latencyRows = map[string][]string{
 
 func TestLatencyNoticesAFlippedByteOnEveryRow(t *testing.T) {
 	for name, args := range latencyRows {
-		got := runProgram(t, bench.FlipByte, append([]string{"latency", "--seconds", "10", "--rate", "50000"}, args...)...)
+		got := runProgram(t, bench.FlipByte, append([]string{"latency", "--seconds", "10", "--rate", "50000"},
+			args...)...)
 		require.Equal(t, exitFailed, got.code, "%s: %s", name, got.stdout)
 		what := "record 1000, number 1000 of producer 0: byte 99 of 100 is "
 		if !strings.Contains(name, "bytes") {
@@ -107,10 +114,13 @@ func TestLatencyNoticesAFlippedByteOnEveryRow(t *testing.T) {
 
 func TestLatencyEndsWhenAWorkerDies(t *testing.T) {
 	for name, args := range latencyRows {
-		for fault, worker := range map[bench.Fault]string{bench.DieProducing: "producer", bench.DieConsuming: "consumer"} {
+		for fault, worker := range map[bench.Fault]string{bench.DieProducing: "producer",
+			bench.DieConsuming: "consumer"} {
 			got := runProgram(t, fault, append([]string{"latency", "--seconds", "10", "--rate", "50000"}, args...)...)
 			require.Equal(t, exitFailed, got.code, "%s %s: %s", name, fault, got.stdout)
-			require.Regexp(t, "bench latency: "+name+`.*, round 1: `+worker+` 0: process \d+ ended without a result: signal: killed\n`, got.stderr)
+			require.Regexp(t,
+				"bench latency: "+name+`.*, round 1: `+worker+
+					` 0: process \d+ ended without a result: signal: killed\n`, got.stderr)
 		}
 	}
 }

@@ -41,7 +41,8 @@ func program(ctx context.Context, t *testing.T, fault bench.Fault, args ...strin
 	self, err := os.Executable()
 	require.NoError(t, err)
 	command := exec.CommandContext(ctx, self, args...)
-	command.Env = append(os.Environ(), beProgram+"="+string(fault), "PATH=", "TMPDIR="+t.TempDir(), "GOCOVERDIR="+t.TempDir(),
+	command.Env = append(os.Environ(), beProgram+"="+string(fault), "PATH=", "TMPDIR="+t.TempDir(),
+		"GOCOVERDIR="+t.TempDir(),
 		"GORACE=atexit_sleep_ms=0") // the race detector has every process wait a second
 	return command
 }
@@ -65,7 +66,8 @@ func runProgram(t *testing.T, fault bench.Fault, args ...string) outcome {
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
-	require.NoError(t, ctx.Err(), "the program should have ended by itself, it said: %s%s", stdout.String(), stderr.String())
+	require.NoError(t, ctx.Err(), "the program should have ended by itself, it said: %s%s", stdout.String(),
+		stderr.String())
 	return outcome{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
@@ -95,11 +97,15 @@ func TestWrongUsageExitsWith2AndSaysWhatWouldBeRight(t *testing.T) {
 		{[]string{"throughput", "--seconds", "NaN"}, "--seconds is NaN, want more than 0"},
 		{[]string{"throughput", "--rounds", "0"}, "--rounds is 0, want 1 to 1000"},
 		{[]string{"throughput", "--producers", "-1"}, "--producers is -1"},
-		{[]string{"throughput", "--partition-type", "blocking"}, `--partition-type: partition type "blocking": want some of pipelined,pipelined-bounded`},
-		{[]string{"throughput", "--flush-timeout", "0,-3ms"}, `--flush-timeout: flush timeout "-3ms": want a duration such as 100ms`},
+		{[]string{"throughput", "--partition-type", "blocking"},
+			`--partition-type: partition type "blocking": want some of pipelined,pipelined-bounded`},
+		{[]string{"throughput", "--flush-timeout", "0,-3ms"},
+			`--flush-timeout: flush timeout "-3ms": want a duration such as 100ms`},
 		{[]string{"throughput", "--via", "emit,emit"}, `--via: way "emit" is given twice`},
-		{[]string{"throughput", "--consumers", "2", "--distribution", "random"}, `--distribution: distribution "random": want some of keyed,round-robin`},
-		{[]string{"throughput", "--distribution", "keyed"}, "--distribution is for several consumers: give --consumers as well"},
+		{[]string{"throughput", "--consumers", "2", "--distribution", "random"},
+			`--distribution: distribution "random": want some of keyed,round-robin`},
+		{[]string{"throughput", "--distribution", "keyed"},
+			"--distribution is for several consumers: give --consumers as well"},
 		{[]string{"throughput", "--pin=2"}, `invalid argument "2" for "--pin" flag`},
 		{[]string{"throughput", "--json"}, "flag needs an argument: --json"},
 		{[]string{"fanout", "--subpartitions", "0"}, `--subpartitions: "0", want numbers from 1 to 4096`},
@@ -107,7 +113,8 @@ func TestWrongUsageExitsWith2AndSaysWhatWouldBeRight(t *testing.T) {
 		{[]string{"fanout", "--subpartitions", "8,"}, `--subpartitions: "", want numbers`},
 		{[]string{"fanout", "--subpartitions", "8,8"}, "--subpartitions: 8 is given twice"},
 		{[]string{"fanout", "--size", "15"}, "--size is 15, want 16 to"},
-		{[]string{"fanout", "--transports", "shm,tcp"}, "--transports: tcp is not measured here, want shm, unix or both"},
+		{[]string{"fanout", "--transports", "shm,tcp"},
+			"--transports: tcp is not measured here, want shm, unix or both"},
 		{[]string{"fanout", "--flush-timeout", "0,1s"}, `--flush-timeout: "0,1s", want a single one`},
 		{[]string{"fanout", "--processes", "0"}, "--processes is 0, want 1 to 256"},
 		{[]string{"fanout", "--seconds", "-1"}, "--seconds is -1, want more than 0"},
@@ -117,19 +124,23 @@ func TestWrongUsageExitsWith2AndSaysWhatWouldBeRight(t *testing.T) {
 		{[]string{"scale", "--idle", "2"}, `invalid argument "2" for "--idle" flag`},
 		{[]string{"scale", "--rounds", "0"}, "--rounds is 0, want 1 to 1000"},
 		{[]string{"latency", "--path", "both"}, `--path: path "both": want some of one-way,round-trip`},
-		{[]string{"latency", "--transports", "ceiling"}, `transport "ceiling": want some of shm,unix,tcp,pipe,futex,cache-line`},
+		{[]string{"latency", "--transports", "ceiling"},
+			`transport "ceiling": want some of shm,unix,tcp,pipe,futex,cache-line`},
 		{[]string{"latency", "--waiting", "sitting"}, `--waiting: "sitting", want parked, spinning or both`},
-		{[]string{"latency", "--rate", "0"}, `--rate: rate "0": want records a second, more than 0 and at most 10000000`},
+		{[]string{"latency", "--rate", "0"},
+			`--rate: rate "0": want records a second, more than 0 and at most 10000000`},
 		{[]string{"latency", "--rate", "NaN"}, `rate "NaN": want records`},
 		{[]string{"latency", "--rate", "10000001"}, `rate "10000001": want records`},
 		{[]string{"latency", "--rate", "1e3,1000"}, `rate "1000" is given twice`},
-		{[]string{"latency", "--rate", "1", "--seconds", "0.5"}, "--rate: at 1 records a second none is due in 0.5 seconds"},
+		{[]string{"latency", "--rate", "1", "--seconds", "0.5"},
+			"--rate: at 1 records a second none is due in 0.5 seconds"},
 		{[]string{"latency", "--size", "8"}, `--size: "8", want a number of bytes from 16`},
 		{[]string{"latency", "--flush-timeout", "-1"}, "--flush-timeout: want 0 to 1m0s"},
 		{[]string{"latency", "--flush-timeout", "2m"}, "--flush-timeout: want 0 to 1m0s"},
 		{[]string{"latency", "--seconds", "-1"}, "--seconds is -1, want more than 0"},
 		{[]string{"latency", "--rounds", "1001"}, "--rounds is 1001, want 1 to 1000"},
-		{[]string{"throughput", "--assert", "ratio_to_unx>=2"}, `unknown figure "ratio_to_unx": did you mean ratio_to_unix?`},
+		{[]string{"throughput", "--assert", "ratio_to_unx>=2"},
+			`unknown figure "ratio_to_unx": did you mean ratio_to_unix?`},
 		{[]string{"throughput", "--json", "same", "--benchfmt", "same"}, "--json and --benchfmt name the same file"},
 		{[]string{"compare", "a.json"}, "1 file, want two that --json wrote"},
 		{[]string{"compare", "a.json", "b.json", "--al"}, `unknown flag "--al": did you mean --all?`},
@@ -173,11 +184,15 @@ func TestFailuresExitWith1AndSayWhatToDo(t *testing.T) {
 	}{
 		{[]string{"wordcount", "--embedded", "--input", missing}, "give a folder or file with --input"},
 		{[]string{"wordcount", "--input", words, "--socket", missing}, "is the daemon running"},
-		{[]string{"throughput", "--seconds", "0.01", "--transports", "shm", "--socket", missing}, "is the daemon running"},
-		{[]string{"throughput", "--json", filepath.Join(missing, "report.json")}, "give a file in a folder that exists with --json"},
+		{[]string{"throughput", "--seconds", "0.01", "--transports", "shm", "--socket", missing},
+			"is the daemon running"},
+		{[]string{"throughput", "--json", filepath.Join(missing, "report.json")},
+			"give a file in a folder that exists with --json"},
 		{[]string{"throughput", "--transports", "ceiling", "--size", "40000"}, "choose others with --transports"},
-		{[]string{"throughput", "--transports", "pipe", "--seconds", "0.01", "--rounds", "1", "--assert", "p99_ns<1s"}, "1 of 1 assertions failed"},
-		{[]string{"latency", "--path", "round-trip", "--transports", "futex", "--waiting", "spinning"}, "choose others with --transports, --path or --waiting"},
+		{[]string{"throughput", "--transports", "pipe", "--seconds", "0.01", "--rounds", "1", "--assert", "p99_ns<1s"},
+			"1 of 1 assertions failed"},
+		{[]string{"latency", "--path", "round-trip", "--transports", "futex", "--waiting", "spinning"},
+			"choose others with --transports, --path or --waiting"},
 		{[]string{"latency", "--transports", "futex", "--hdr", "main_test.go/hdr"}, "create folder of histograms"},
 		{[]string{"latency", "--transports", "shm", "--seconds", "0.01", "--socket", missing}, "is the daemon running"},
 		{[]string{"compare", missing, missing}, "no such file"},

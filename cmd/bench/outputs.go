@@ -20,7 +20,8 @@ type outputs struct {
 
 func (o *outputs) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.json, "json", "", "`file` to write the results to, with every round and the machine")
-	flags.StringVar(&o.benchfmt, "benchfmt", "", "`file` to write every round to in the Go benchmark format, for benchstat")
+	flags.StringVar(&o.benchfmt, "benchfmt", "",
+		"`file` to write every round to in the Go benchmark format, for benchstat")
 	flags.Func("assert", "`condition` on a median or ratio, or exit with 1: 'ratio_to_unix>=2', 'p99_ns<200us', or\n"+
 		"'transport=unix,record_size=100: records_per_s>=1e6' for some of the measurements only; those of\n"+
 		"shm by default. One that is not measured fails. May be given several times", func(text string) error {

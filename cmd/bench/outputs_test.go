@@ -70,11 +70,13 @@ func TestFilesThatCannotBeWrittenAreFoundBeforeTheRun(t *testing.T) {
 		want string
 	}{
 		{outputs{json: filepath.Join(folder, "missing", "a.json")}, "give a file in a folder that exists with --json"},
-		{outputs{benchfmt: filepath.Join(folder, "missing", "a.txt")}, "give a file in a folder that exists with --benchfmt"},
+		{outputs{benchfmt: filepath.Join(folder, "missing", "a.txt")},
+			"give a file in a folder that exists with --benchfmt"},
 		{outputs{json: folder}, "is no regular file: give a new name or a file to replace with --json"},
 		{outputs{json: "/dev/null"}, "is no regular file"},
 		{outputs{json: link}, "is no regular file"},
-		{outputs{json: filepath.Join(folder, "a"), benchfmt: filepath.Join(folder, "a")}, "--json and --benchfmt name the same file"},
+		{outputs{json: filepath.Join(folder, "a"), benchfmt: filepath.Join(folder, "a")},
+			"--json and --benchfmt name the same file"},
 	} {
 		err := row.o.keep(&strings.Builder{}, func() (*results.File, error) {
 			require.Fail(t, "it ran", row.want)

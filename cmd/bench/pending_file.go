@@ -22,7 +22,8 @@ type pendingFile struct {
 // path is from.
 func createPending(path, flag string) (*pendingFile, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("create results: %s is no regular file: give a new name or a file to replace with --%s", path, flag)
+		return nil, fmt.Errorf("create results: %s is no regular file: give a new name or a file to replace with --%s",
+			path, flag)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("create results: %w: give a file in a folder that exists with --%s", err, flag)
 	}

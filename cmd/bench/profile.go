@@ -48,17 +48,21 @@ const maxWatch = time.Hour
 
 func profiling(stdout, stderr io.Writer) *cobra.Command {
 	c := &cobra.Command{
-		Use: "profile [flags] -- WORKLOAD [its flags]", Short: "Run a workload, or watch processes, and tell what the kernel does for them",
-		Long: profileHelp, Example: "  bench profile -- throughput --size 100 --transports shm,unix\n  bench profile --pid producer=123,consumer=456 --for 10s",
+		Use:     "profile [flags] -- WORKLOAD [its flags]",
+		Short:   "Run a workload, or watch processes, and tell what the kernel does for them",
+		Long:    profileHelp,
+		Example: "  bench profile -- throughput --size 100 --transports shm,unix\n  bench profile --pid producer=123,consumer=456 --for 10s",
 		GroupID: kernelGroup,
 	}
 	flags := c.Flags()
 	flags.SetInterspersed(false)
-	pids := flags.String("pid", "", "`list` of processes that run already, such as 123,456 or producer=123,consumer=456,daemon=789")
+	pids := flags.String("pid", "",
+		"`list` of processes that run already, such as 123,456 or producer=123,consumer=456,daemon=789")
 	duration := flags.Duration("for", 10*time.Second, "how `long` to watch the processes of --pid")
 	path := flags.String("json", "", "`file` to write the results to, as --json of the workload does")
 	noOverhead := flags.Bool("no-overhead", false, "do not find out what counting costs: leave no rounds alone")
-	handoff := flags.Bool("handoff", false, "time buffers on their way from producer to consumer, which slows both down")
+	handoff := flags.Bool("handoff", false,
+		"time buffers on their way from producer to consumer, which slows both down")
 	noBPF := flags.Bool("no-bpf", false, "read the files of /proc, though eBPF may be possible")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		options := profile.Options{NoBPF: *noBPF}
@@ -111,7 +115,8 @@ func profiling(stdout, stderr io.Writer) *cobra.Command {
 }
 
 // profileWorkload reads what is to be profiled, and has it done.
-func profileWorkload(ctx context.Context, args []string, stdout, stderr io.Writer, perform func(context.Context, *workload) error) error {
+func profileWorkload(ctx context.Context, args []string, stdout, stderr io.Writer,
+	perform func(context.Context, *workload) error) error {
 	root := &cobra.Command{Use: "bench", Long: profileHelp}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -124,7 +129,8 @@ func profileWorkload(ctx context.Context, args []string, stdout, stderr io.Write
 	slices.Sort(names)
 	switch {
 	case len(args) == 0:
-		return cli.Usagef("nothing to profile: give --pid, or one of the workloads %s and its flags", strings.Join(names, ", "))
+		return cli.Usagef("nothing to profile: give --pid, or one of the workloads %s and its flags",
+			strings.Join(names, ", "))
 	case !slices.Contains(names, args[0]):
 		return cli.Unknown("workload", args[0], names)
 	}
@@ -135,7 +141,8 @@ func profileWorkload(ctx context.Context, args []string, stdout, stderr io.Write
 
 // observe runs a workload with an observer and keeps what both measured. It
 // returns that, too, unless there is nothing.
-func observe(ctx context.Context, p *profile.Profiler, w *workload, stdout, stderr io.Writer) (f *results.File, err error) {
+func observe(ctx context.Context, p *profile.Profiler, w *workload, stdout, stderr io.Writer) (f *results.File,
+	err error) {
 	if why := p.Unsupported(); why != "" {
 		fmt.Fprintf(stderr, "without eBPF, figures come from /proc, which has fewer: %s\n", why)
 	}

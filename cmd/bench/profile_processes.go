@@ -50,7 +50,8 @@ func processProgram(p bench.Process) string {
 }
 
 // watch profiles processes that run already.
-func watch(ctx context.Context, options profile.Options, processes []bench.Process, d time.Duration, path string, stdout io.Writer) error {
+func watch(ctx context.Context, options profile.Options, processes []bench.Process, d time.Duration, path string,
+	stdout io.Writer) error {
 	var file *pendingFile
 	if path != "" {
 		var err error

@@ -40,10 +40,12 @@ func TestWrongUsageOfTheProfilerExitsWith2(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"profile"}, "nothing to profile: give --pid, or one of the workloads fanout, latency, scale, throughput, wordcount"},
+		{[]string{"profile"},
+			"nothing to profile: give --pid, or one of the workloads fanout, latency, scale, throughput, wordcount"},
 		{[]string{"profile", "--", "throughputs"}, `unknown workload "throughputs": did you mean throughput?`},
 		{[]string{"profile", "compare"}, `unknown workload "compare": want one of`},
-		{[]string{"profile", "--no-overhed", "--", "throughput"}, `unknown flag "--no-overhed": did you mean --no-overhead?`},
+		{[]string{"profile", "--no-overhed", "--", "throughput"},
+			`unknown flag "--no-overhed": did you mean --no-overhead?`},
 		{[]string{"profile", "--", "throughput", "--rounds", "0"}, "--rounds is 0, want 1 to 1000"},
 		{[]string{"profile", "--for", "1s", "--", "throughput"}, "--for is for the processes of --pid"},
 		{[]string{"profile", "--json", "a", "--", "throughput", "--json", "b"}, "--json is given twice"},
@@ -76,7 +78,8 @@ func TestWrongUsageOfTheProfilerExitsWith2(t *testing.T) {
 
 func TestAProcessThatDoesNotExistExitsWith1(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitFailed, run(t.Context(), []string{"profile", "--no-bpf", "--pid", "1073741824"}, &stdout, &stderr))
+	require.Equal(t, exitFailed, run(t.Context(), []string{"profile", "--no-bpf", "--pid", "1073741824"}, &stdout,
+		&stderr))
 	require.Contains(t, stderr.String(), "bench profile: there is no process 1073741824")
 }
 
@@ -120,7 +123,8 @@ func TestProfileOfProcessesGoesOnWhenOneOfThemEnds(t *testing.T) {
 			second, _ := startCat(t)
 			path := filepath.Join(t.TempDir(), "results.json")
 			stdout, stderr := firstWrite{then: end}, bytes.Buffer{}
-			args := append([]string{"profile", "--pid", "producer=" + first + "," + second, "--for", "0.3s", "--json", path}, row.flags...)
+			args := append([]string{"profile", "--pid", "producer=" + first + "," + second, "--for", "0.3s", "--json",
+				path}, row.flags...)
 			require.Equal(t, exitOK, run(t.Context(), args, &stdout, &stderr), stderr.String())
 			require.Regexp(t, `(?m)^producer `+first+` ended after \d\.\d s$`, stdout.String())
 			require.Regexp(t, `(?m)^per second +producer +worker$`, stdout.String())
@@ -143,7 +147,8 @@ func TestAnInterruptedProfileShowsWhatWasSeen(t *testing.T) {
 
 func TestProfileWithoutBPFMarksWhatIsNotMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "profile", "--no-bpf", "--", "throughput", "--transports", "shm,unix", "--seconds", "0.2", "--rounds", "2", "--json", path)
+	got := runProgram(t, bench.NoFault, "profile", "--no-bpf", "--", "throughput", "--transports", "shm,unix",
+		"--seconds", "0.2", "--rounds", "2", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stderr, "without eBPF, figures come from /proc, which has fewer: eBPF was not wanted")
 	require.Regexp(t, `(?m)^system calls +not measured +not measured( +not measured)?$`, got.stdout)
@@ -179,7 +184,8 @@ func requireCopies(t *testing.T, f *results.File) {
 func TestProfileComparesRoundsWithAndWithoutProbes(t *testing.T) {
 	requireBPF(t)
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "profile", "--json", path, "--", "throughput", "--transports", "shm,unix", "--seconds", "0.2", "--rounds", "2")
+	got := runProgram(t, bench.NoFault, "profile", "--json", path, "--", "throughput", "--transports", "shm,unix",
+		"--seconds", "0.2", "--rounds", "2")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "4 rounds of 200ms for each of 2 combinations")
 	require.Regexp(t, `(?m)^records/s: .*probes.* with them, .* without$`, got.stdout)
@@ -203,7 +209,8 @@ func TestProfileComparesRoundsWithAndWithoutProbes(t *testing.T) {
 func TestProfileTimesBuffersOnTheirWay(t *testing.T) {
 	requireBPF(t)
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "profile", "--handoff", "--no-overhead", "--json", path, "--", "throughput", "--transports", "shm", "--seconds", "0.2", "--rounds", "1")
+	got := runProgram(t, bench.NoFault, "profile", "--handoff", "--no-overhead", "--json", path, "--", "throughput",
+		"--transports", "shm", "--seconds", "0.2", "--rounds", "1")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	f := readResults(t, path)
 	require.Len(t, f.Results, 1)
@@ -229,9 +236,11 @@ func TestProfileOfWordcountHasItsOutputToo(t *testing.T) {
 func TestAuditSetsTheShuffleBesideSockets(t *testing.T) {
 	requireBPF(t)
 	path := filepath.Join(t.TempDir(), "results.json")
-	got := runProgram(t, bench.NoFault, "audit", "--transports", "shm,unix", "--seconds", "0.2", "--rounds", "1", "--max-syscalls", "1e6", "--max-copied", "0.2", "--json", path)
+	got := runProgram(t, bench.NoFault, "audit", "--transports", "shm,unix", "--seconds", "0.2", "--rounds", "1",
+		"--max-syscalls", "1e6", "--max-copied", "0.2", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
-	require.Regexp(t, `(?m)^shm, 100 bytes: bytes copied by the kernel per byte of records: .*, at most 0.200: pass$`, got.stdout)
+	require.Regexp(t, `(?m)^shm, 100 bytes: bytes copied by the kernel per byte of records: .*, at most 0.200: pass$`,
+		got.stdout)
 	require.Regexp(t, `(?m)^unix, 100 B: producer calls .*write [\d,.]+`, got.stdout)
 	f := readResults(t, path)
 	require.Equal(t, "audit", f.Workload)
@@ -243,14 +252,16 @@ func TestAuditSetsTheShuffleBesideSockets(t *testing.T) {
 }
 
 func TestAuditFailsAboveALimit(t *testing.T) {
-	got := runProgram(t, bench.NoFault, "audit", "--no-bpf", "--transports", "shm", "--seconds", "0.02", "--rounds", "1", "--max-copied", "0")
+	got := runProgram(t, bench.NoFault, "audit", "--no-bpf", "--transports", "shm", "--seconds", "0.02", "--rounds",
+		"1", "--max-copied", "0")
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.stdout, "more than 0: FAIL")
 	require.Contains(t, got.stderr, "bench audit: shm is above --max-copied")
 }
 
 func TestAuditWithoutBPFChecksWhatItCan(t *testing.T) {
-	args := []string{"audit", "--no-bpf", "--transports", "shm", "--seconds", "0.02", "--rounds", "1", "--max-copied", "1"}
+	args := []string{"audit", "--no-bpf", "--transports", "shm", "--seconds", "0.02", "--rounds", "1", "--max-copied",
+		"1"}
 	got := runProgram(t, bench.NoFault, args...)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "system calls per MiB of records: not measured\n")
@@ -261,7 +272,8 @@ func TestAuditWithoutBPFChecksWhatItCan(t *testing.T) {
 }
 
 func TestObservedRoundsThatFailAreReported(t *testing.T) {
-	got := runProgram(t, bench.DieConsuming, "profile", "--no-bpf", "--", "throughput", "--transports", "unix", "--seconds", "5", "--rounds", "1")
+	got := runProgram(t, bench.DieConsuming, "profile", "--no-bpf", "--", "throughput", "--transports", "unix",
+		"--seconds", "5", "--rounds", "1")
 	require.Equal(t, exitFailed, got.code)
 	require.Contains(t, got.stderr, "ended without a result: signal: killed")
 }

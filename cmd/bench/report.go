@@ -29,7 +29,8 @@ func report(stdout io.Writer) *cobra.Command {
 		Use: "report FILE...", Short: "Make an HTML page of results", Long: reportHelp, GroupID: resultGroup,
 		Example: "  bench report throughput.json latency.json -o report.html",
 	}
-	output := c.Flags().StringP("output", "o", "report.html", "`file` to write the page to, "+standardOutput+" for standard output")
+	output := c.Flags().StringP("output", "o", "report.html",
+		"`file` to write the page to, "+standardOutput+" for standard output")
 	c.RunE = func(_ *cobra.Command, paths []string) error { return reportFiles(paths, *output, stdout) }
 	return c
 }
@@ -80,7 +81,8 @@ func readSources(paths []string, output string) ([]page.Source, error) {
 			}
 		}
 		if info, err := os.Stat(output); err == nil && os.SameFile(info, infos[i]) {
-			return nil, cli.Usagef("--output %s would replace %s, which it is to be made of: give another name", output, path)
+			return nil, cli.Usagef("--output %s would replace %s, which it is to be made of: give another name", output,
+				path)
 		}
 		names[filepath.Base(path)]++
 		sources = append(sources, page.Source{Name: path, File: file})

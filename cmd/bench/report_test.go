@@ -33,7 +33,8 @@ func runReport(t *testing.T, args ...string) outcome {
 
 func TestReportIsAPageOfAllFiles(t *testing.T) {
 	folder := t.TempDir()
-	a, b := resultFile(t, filepath.Join(folder, "a.json"), "throughput"), resultFile(t, filepath.Join(folder, "b.json"), "latency")
+	a, b := resultFile(t, filepath.Join(folder, "a.json"), "throughput"), resultFile(t, filepath.Join(folder, "b.json"),
+		"latency")
 	output := filepath.Join(folder, "page.html")
 	for _, args := range [][]string{{a, b, "-o", output}, {"-o", output, a, b}, {a, "-o=" + output, b}} {
 		require.NoError(t, os.RemoveAll(output))
@@ -54,7 +55,8 @@ func TestReportIsAPageOfAllFiles(t *testing.T) {
 
 func TestReportNamesFilesByFolderWhereOnlyThatDiffers(t *testing.T) {
 	folder := t.TempDir()
-	a, b := resultFile(t, filepath.Join(folder, "1/a.json"), "throughput"), resultFile(t, filepath.Join(folder, "2/a.json"), "throughput")
+	a, b := resultFile(t, filepath.Join(folder, "1/a.json"), "throughput"),
+		resultFile(t, filepath.Join(folder, "2/a.json"), "throughput")
 	got := runReport(t, a, b, "-o", "-")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "Throughput: "+a)
@@ -64,7 +66,8 @@ func TestReportNamesFilesByFolderWhereOnlyThatDiffers(t *testing.T) {
 func TestReportRefusesWhatItCannotShow(t *testing.T) {
 	folder := t.TempDir()
 	a := resultFile(t, filepath.Join(folder, "a.json"), "throughput")
-	link, text, old, missing := filepath.Join(folder, "link.json"), filepath.Join(folder, "text"), filepath.Join(folder, "old.json"), filepath.Join(folder, "missing")
+	link, text, old, missing := filepath.Join(folder, "link.json"), filepath.Join(folder, "text"),
+		filepath.Join(folder, "old.json"), filepath.Join(folder, "missing")
 	require.NoError(t, os.Symlink(a, link))
 	require.NoError(t, os.WriteFile(text, []byte("some text"), 0o644))
 	require.NoError(t, os.WriteFile(old, []byte(`{"format": 99, "workload": "throughput"}`), 0o644))
@@ -85,7 +88,8 @@ func TestReportRefusesWhatItCannotShow(t *testing.T) {
 		{[]string{missing, "-o", "-"}, exitFailed, "no such file"},
 		{[]string{text, "-o", "-"}, exitFailed, text + ": not JSON"},
 		{[]string{old, "-o", "-"}, exitFailed, "it has format 99"},
-		{[]string{a, "-o", filepath.Join(missing, "page.html")}, exitFailed, "give a file in a folder that exists with --output"},
+		{[]string{a, "-o", filepath.Join(missing, "page.html")}, exitFailed,
+			"give a file in a folder that exists with --output"},
 		{[]string{a, "-o", folder}, exitFailed, "is no regular file"},
 	} {
 		got := runReport(t, row.args...)

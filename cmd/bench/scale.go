@@ -42,8 +42,10 @@ func scale(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, er
 	partitions := flags.String("partitions", "1,10,100,1000,10000", "`list` of how many partitions and gates there are")
 	flags.IntVar(&job.Rounds, "rounds", 1, "`number` of rounds of each number")
 	flags.DurationVar(&job.Idle, "idle", 2*time.Second, "how `long` nothing flows while processor time is measured")
-	timeout := flags.String("flush-timeout", "100ms", "how `long` a record may wait for its buffer to fill: a duration, 0 to flush every record, -1 for full buffers only")
-	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon that nobody else uses; by default one is started")
+	timeout := flags.String("flush-timeout", "100ms",
+		"how `long` a record may wait for its buffer to fill: a duration, 0 to flush every record, -1 for full buffers only")
+	flags.StringVar(&job.Socket, "socket", "",
+		"`path` of the socket of a running daemon that nobody else uses; by default one is started")
 	var out outputs
 	out.addFlags(flags)
 	return func() (*workload, error) {

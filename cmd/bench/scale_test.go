@@ -35,13 +35,15 @@ func TestScaleMeasuresEveryNumberOfPartitions(t *testing.T) {
 		require.Contains(t, r, results.WorkerIdleCores)
 		require.GreaterOrEqual(t, r[results.SharedMemory], float64(n*2*32768), "two segments for each partition")
 	}
-	require.GreaterOrEqual(t, file.Results[1].Rounds[0][results.DaemonFiles], file.Results[0].Rounds[0][results.DaemonFiles]+4*39)
+	require.GreaterOrEqual(t, file.Results[1].Rounds[0][results.DaemonFiles],
+		file.Results[0].Rounds[0][results.DaemonFiles]+4*39)
 }
 
 func TestScaleNoticesAFlippedByte(t *testing.T) {
 	got := runProgram(t, bench.FlipByte, "scale", "--partitions", "3", "--idle", "1ms")
 	require.Equal(t, exitFailed, got.code, got.stdout)
-	require.Contains(t, got.stderr, "bench scale: 3 partitions, round 1: consumer 0: record 1 of partition 2 differs from its pattern: wrong content")
+	require.Contains(t, got.stderr,
+		"bench scale: 3 partitions, round 1: consumer 0: record 1 of partition 2 differs from its pattern: wrong content")
 }
 
 func TestScaleEndsWhenAWorkerDies(t *testing.T) {

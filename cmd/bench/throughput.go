@@ -47,11 +47,15 @@ func throughput(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workloa
 	sizes := flags.String("size", "100", "`bytes` of a record, or a list such as 16,100,1000,8000")
 	seconds := flags.Float64("seconds", 2, "how many `seconds` the producers of a round send")
 	flags.IntVar(&job.Rounds, "rounds", 5, "`number` of rounds of each transport")
-	transports := flags.String("transports", "shm,ceiling,unix,tcp,pipe", "`list` of transports to measure, grpc may be among them")
-	types := flags.String("partition-type", "pipelined-bounded", "`list` of partition types: pipelined, pipelined-bounded")
-	timeouts := flags.String("flush-timeout", "100ms", "`list` of how long a record may wait for its buffer to fill: durations, 0 to flush every record, -1 for full buffers only")
+	transports := flags.String("transports", "shm,ceiling,unix,tcp,pipe",
+		"`list` of transports to measure, grpc may be among them")
+	types := flags.String("partition-type", "pipelined-bounded",
+		"`list` of partition types: pipelined, pipelined-bounded")
+	timeouts := flags.String("flush-timeout", "100ms",
+		"`list` of how long a record may wait for its buffer to fill: durations, 0 to flush every record, -1 for full buffers only")
 	ways := flags.String("via", "emit", "`list` of ways to write a record: emit, reserve")
-	distributions := flags.String("distribution", "keyed", "`list` of how several consumers share records: keyed, round-robin")
+	distributions := flags.String("distribution", "keyed",
+		"`list` of how several consumers share records: keyed, round-robin")
 	flags.BoolVar(&job.Pin, "pin", false, "pin each worker to one core, in turn; it then uses that core only")
 	flags.IntVar(&job.Producers, "producers", 1, "`number` of producers")
 	flags.IntVar(&job.Consumers, "consumers", 1, "`number` of consumers")
@@ -107,7 +111,8 @@ func parseSizes(list string) ([]int, error) {
 	for field := range strings.SplitSeq(list, ",") {
 		size, err := strconv.Atoi(strings.TrimSpace(field))
 		if err != nil || size < bench.MinRecordSize || size > bench.MaxRecordSize {
-			return nil, cli.Usagef("--size: %q, want a number of bytes from %d to %d", field, bench.MinRecordSize, bench.MaxRecordSize)
+			return nil, cli.Usagef("--size: %q, want a number of bytes from %d to %d", field, bench.MinRecordSize,
+				bench.MaxRecordSize)
 		}
 		if seen[size] {
 			return nil, cli.Usagef("--size: %d is given twice", size)

@@ -23,10 +23,12 @@ import (
 
 func TestThroughputMeasuresEveryTransportAndWritesTheReport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.NoFault, "throughput", "--size", "16,100", "--seconds", "0.02", "--rounds", "2", "--json", path)
+	got := runProgram(t, bench.NoFault, "throughput", "--size", "16,100", "--seconds", "0.02", "--rounds", "2",
+		"--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "daemon: a server within this process\n")
-	require.Contains(t, got.stdout, "plan: 1 producer and 1 consumer, a process each; 2 rounds of 20ms for each of 10 combinations")
+	require.Contains(t, got.stdout,
+		"plan: 1 producer and 1 consumer, a process each; 2 rounds of 20ms for each of 10 combinations")
 	require.Equal(t, 20, strings.Count(got.stdout, "\nround "))
 
 	b, err := os.ReadFile(path)
@@ -43,7 +45,8 @@ func TestThroughputMeasuresEveryTransportAndWritesTheReport(t *testing.T) {
 			require.Positive(t, round[results.RecordsPerS])
 			require.InEpsilon(t, round[results.RecordsPerS]*float64(m.RecordSize), round[results.BytesPerS], 1e-9)
 		}
-		require.InEpsilon(t, (m.Rounds[0][results.RecordsPerS]+m.Rounds[1][results.RecordsPerS])/2, m.MedianRecordsPerS, 1e-9)
+		require.InEpsilon(t, (m.Rounds[0][results.RecordsPerS]+m.Rounds[1][results.RecordsPerS])/2, m.MedianRecordsPerS,
+			1e-9)
 		require.Positive(t, m.RatioToCeiling)
 		require.Positive(t, m.RatioToUnix)
 	}
@@ -53,7 +56,8 @@ func TestThroughputMeasuresEveryTransportAndWritesTheReport(t *testing.T) {
 }
 
 func TestThroughputOfSeveralWorkersLeavesTheCeilingOut(t *testing.T) {
-	got := runProgram(t, bench.NoFault, "throughput", "--producers", "2", "--consumers", "3", "--seconds", "0.02", "--rounds", "1")
+	got := runProgram(t, bench.NoFault, "throughput", "--producers", "2", "--consumers", "3", "--seconds", "0.02",
+		"--rounds", "1")
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Contains(t, got.stdout, "left out: ceiling with 100 bytes: it has one producer and one consumer")
 	for _, transport := range []string{"shm", "unix", "tcp", "pipe"} {
@@ -72,7 +76,8 @@ func readReport(t *testing.T, path string) (report results.File) {
 
 func TestThroughputHasARowForEachCombinationOfSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.NoFault, "throughput", "--transports", "shm,unix,grpc", "--partition-type", "pipelined,pipelined-bounded",
+	got := runProgram(t, bench.NoFault, "throughput", "--transports", "shm,unix,grpc", "--partition-type",
+		"pipelined,pipelined-bounded",
 		"--flush-timeout", "5ms,0,-1", "--via", "emit,reserve", "--seconds", "0.02", "--rounds", "1", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Regexp(t, `round 1: +100 B +shm pipelined flush 0 reserve `, got.stdout)
@@ -88,7 +93,8 @@ func TestThroughputHasARowForEachCombinationOfSettings(t *testing.T) {
 	require.Equal(t, []string{
 		"shm pipelined 5ms emit", "shm pipelined 5ms reserve", "shm pipelined 0 emit", "shm pipelined 0 reserve",
 		"shm pipelined -1 emit", "shm pipelined -1 reserve",
-		"shm pipelined-bounded 5ms emit", "shm pipelined-bounded 5ms reserve", "shm pipelined-bounded 0 emit", "shm pipelined-bounded 0 reserve",
+		"shm pipelined-bounded 5ms emit", "shm pipelined-bounded 5ms reserve", "shm pipelined-bounded 0 emit",
+		"shm pipelined-bounded 0 reserve",
 		"shm pipelined-bounded -1 emit", "shm pipelined-bounded -1 reserve",
 		"unix   ", "grpc   ",
 	}, rows)
@@ -96,8 +102,10 @@ func TestThroughputHasARowForEachCombinationOfSettings(t *testing.T) {
 
 func TestThroughputOfBothDistributionsOnEveryTransport(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.NoFault, "throughput", "--transports", "shm,unix,tcp,pipe,grpc", "--distribution", "keyed,round-robin",
-		"--via", "emit,reserve", "--producers", "2", "--consumers", "3", "--seconds", "0.02", "--rounds", "1", "--json", path)
+	got := runProgram(t, bench.NoFault, "throughput", "--transports", "shm,unix,tcp,pipe,grpc", "--distribution",
+		"keyed,round-robin",
+		"--via", "emit,reserve", "--producers", "2", "--consumers", "3", "--seconds", "0.02", "--rounds", "1", "--json",
+		path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	rows := make(map[string]int)
 	for _, m := range readReport(t, path).Results {
@@ -115,7 +123,8 @@ func TestThroughputOfWorkersThatArePinned(t *testing.T) {
 		t.Skip("this machine has one core")
 	}
 	path := filepath.Join(t.TempDir(), "report.json")
-	got := runProgram(t, bench.NoFault, "throughput", "--pin", "--transports", "shm,ceiling,grpc", "--seconds", "0.02", "--rounds", "1", "--json", path)
+	got := runProgram(t, bench.NoFault, "throughput", "--pin", "--transports", "shm,ceiling,grpc", "--seconds", "0.02",
+		"--rounds", "1", "--json", path)
 	require.Equal(t, exitOK, got.code, got.stderr)
 	require.Regexp(t, `pinned: each worker to one core, in turn of \d+(, \d+)+, producers first\n`, got.stdout)
 	for _, m := range readReport(t, path).Results {
@@ -126,7 +135,8 @@ func TestThroughputOfWorkersThatArePinned(t *testing.T) {
 
 func TestThroughputNoticesAFlippedByteOnEveryTransport(t *testing.T) {
 	for _, transport := range bench.Transports {
-		got := runProgram(t, bench.FlipByte, "throughput", "--transports", string(transport), "--seconds", "0.1", "--rounds", "1")
+		got := runProgram(t, bench.FlipByte, "throughput", "--transports", string(transport), "--seconds", "0.1",
+			"--rounds", "1")
 		require.Equal(t, exitFailed, got.code, "%s: %s", transport, got.stdout)
 		require.Contains(t, got.stderr, "bench throughput: "+string(transport)+
 			", 100 bytes, round 1: consumer 0: record 1000, number 1000 of producer 0: byte 99 of 100 is ")
@@ -136,10 +146,12 @@ func TestThroughputNoticesAFlippedByteOnEveryTransport(t *testing.T) {
 	require.Contains(t, got.stderr, "consumer 0: record 1000, number 1000 of producer 0: byte 99 of 100 is ")
 	for _, transport := range []string{"shm", "unix", "grpc"} {
 		for _, distribution := range []string{"keyed", "round-robin"} {
-			got := runProgram(t, bench.FlipByte, "throughput", "--transports", transport, "--distribution", distribution,
+			got := runProgram(t, bench.FlipByte, "throughput", "--transports", transport, "--distribution",
+				distribution,
 				"--producers", "2", "--consumers", "2", "--seconds", "0.1")
 			require.Equal(t, exitFailed, got.code, "%s %s: %s", transport, distribution, got.stdout)
-			require.Regexp(t, `consumer [01]: record \d+, number 1000 of producer 0: byte 99 of 100 is `, got.stderr, "%s %s", transport, distribution)
+			require.Regexp(t, `consumer [01]: record \d+, number 1000 of producer 0: byte 99 of 100 is `, got.stderr,
+				"%s %s", transport, distribution)
 		}
 	}
 }
@@ -151,7 +163,8 @@ func TestThroughputKeepsTheRoundsBeforeAWorkerDied(t *testing.T) {
 			bench.DieConsuming: `, 100 bytes, round 2: consumer 0: process \d+ ended without a result: signal: killed`,
 		} {
 			path := filepath.Join(t.TempDir(), "report.json")
-			got := runProgram(t, fault.InRound(2), "throughput", "--transports", string(transport), "--seconds", "0.05", "--rounds", "3", "--json", path)
+			got := runProgram(t, fault.InRound(2), "throughput", "--transports", string(transport), "--seconds", "0.05",
+				"--rounds", "3", "--json", path)
 			require.Equal(t, exitFailed, got.code, "%s %s: %s", transport, fault, got.stdout)
 			require.Regexp(t, want, got.stderr, "%s %s", transport, fault)
 			require.Contains(t, got.stdout, "\npartial: "+string(transport)+", 100 bytes, round 2: ")
@@ -170,7 +183,8 @@ func TestThroughputKeepsTheRoundsBeforeTheDaemonWentAway(t *testing.T) {
 	stop := serveDaemon(t, socket)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	command := program(ctx, t, bench.NoFault, "throughput", "--socket", socket, "--transports", "shm", "--seconds", "0.2", "--rounds", "1000", "--json", path)
+	command := program(ctx, t, bench.NoFault, "throughput", "--socket", socket, "--transports", "shm", "--seconds",
+		"0.2", "--rounds", "1000", "--json", path)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	stdout, err := command.StdoutPipe()
@@ -219,7 +233,8 @@ func TestThroughputEndsWhenAWorkerDies(t *testing.T) {
 			bench.DieProducing: `round 1: producer 0: process \d+ ended without a result: signal: killed\n`,
 			bench.DieConsuming: `round 1: consumer 0: process \d+ ended without a result: signal: killed\n`,
 		} {
-			got := runProgram(t, fault, "throughput", "--transports", string(transport), "--seconds", "5", "--rounds", "1")
+			got := runProgram(t, fault, "throughput", "--transports", string(transport), "--seconds", "5", "--rounds",
+				"1")
 			require.Equal(t, exitFailed, got.code, "%s %s: %s", transport, fault, got.stdout)
 			require.Regexp(t, want, got.stderr, "%s %s", transport, fault)
 		}

@@ -23,10 +23,12 @@ on, so that letters in UTF-8 are parts of words. Case matters.
 // wordCount defines the flags of wordcount and reads them.
 func wordCount(flags *pflag.FlagSet, stdout, stderr io.Writer) func() (*workload, error) {
 	job := bench.WordCount{Environment: environment(stdout, stderr)}
-	flags.StringVar(&job.Input, "input", "", "`folder` or file to count; by default the source tree of the Go installation")
+	flags.StringVar(&job.Input, "input", "",
+		"`folder` or file to count; by default the source tree of the Go installation")
 	flags.IntVar(&job.Producers, "producers", 2, "`number` of producers")
 	flags.IntVar(&job.Consumers, "consumers", 2, "`number` of consumers")
-	flags.BoolVar(&job.Embedded, "embedded", false, "have everything in this one process: workers as goroutines, and the daemon")
+	flags.BoolVar(&job.Embedded, "embedded", false,
+		"have everything in this one process: workers as goroutines, and the daemon")
 	flags.StringVar(&job.Socket, "socket", "", "`path` of the socket of a running daemon; by default one is started")
 	flags.IntVar(&job.Top, "top", 10, "`number` of the most frequent words to show")
 	return func() (*workload, error) {

@@ -20,7 +20,8 @@ const verified = "verified: 13 words, 10 distinct, identical to the single-proce
 
 func TestWordCountOfProcessesIsIdentical(t *testing.T) {
 	for _, workers := range [][2]string{{"1", "1"}, {"2", "3"}, {"5", "1"}} {
-		got := runProgram(t, bench.NoFault, "wordcount", "--input", words, "--producers", workers[0], "--consumers", workers[1])
+		got := runProgram(t, bench.NoFault, "wordcount", "--input", words, "--producers", workers[0], "--consumers",
+			workers[1])
 		require.Equal(t, exitOK, got.code, got.stderr)
 		require.Contains(t, got.stdout, "daemon: a server within this process\n")
 		require.Contains(t, got.stdout, "top words:\n  3  the\n")

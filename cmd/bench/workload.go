@@ -45,7 +45,8 @@ var workloadKinds = []workloadKind{
 
 // command is the workload's command, which does with it what perform does.
 func (k workloadKind) command(stdout, stderr io.Writer, perform func(context.Context, *workload) error) *cobra.Command {
-	c := &cobra.Command{Use: k.name, Short: k.short, Long: k.long, Example: k.example, GroupID: workloadGroup, Args: cli.NoArguments}
+	c := &cobra.Command{Use: k.name, Short: k.short, Long: k.long, Example: k.example, GroupID: workloadGroup,
+		Args: cli.NoArguments}
 	read := k.define(c.Flags(), stdout, stderr)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		w, err := read()

@@ -71,7 +71,8 @@ func TestThousandsOfHTTPConnectionsCostThemselvesOnly(t *testing.T) {
 	c := dial(t, d)
 	var partitions []shuffle.ResultPartition
 	for range (256 - reservedDescriptors - 1) / 2 {
-		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+			Subpartitions: 1})
 		require.NoError(t, err)
 		partitions = append(partitions, p)
 	}
@@ -120,7 +121,8 @@ func TestProbesAreAnsweredHoweverFastAnotherUserConnects(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, text, 0o755))
 	flood := exec.Command(program)
 	flood.Env = daemontest.Environ("TEST_FLOOD=" + address(d))
-	flood.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	flood.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: &syscall.Credential{Uid: 65534,
+		Gid: 65534}}
 	stdout, err := flood.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, flood.Start())

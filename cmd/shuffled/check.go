@@ -13,7 +13,8 @@ import (
 func checkCommand(p process) *cobra.Command {
 	o := newServeOptions()
 	c := &cobra.Command{
-		Use: "check [flags]", Short: "Try what serve needs of this host, and exit", GroupID: daemonGroup, Args: cli.NoArguments,
+		Use: "check [flags]", Short: "Try what serve needs of this host, and exit", GroupID: daemonGroup,
+		Args: cli.NoArguments,
 		Long: `Tries what serve needs of this host, container or service, and prints each step. It
 takes the flags and variables of serve, of which the memory matters: run it where and
 as the daemon is to run. It opens no socket and leaves nothing behind. Serve does the

@@ -15,7 +15,8 @@ import (
 // clientsCommand is the command clients.
 func clientsCommand(p process) *cobra.Command {
 	c := &cobra.Command{
-		Use: "clients [flags]", Short: "Show the clients of a running daemon", GroupID: operatorGroup, Args: cli.NoArguments,
+		Use: "clients [flags]", Short: "Show the clients of a running daemon", GroupID: operatorGroup,
+		Args: cli.NoArguments,
 		Long: `Shows the clients of a running daemon: all of them for root and for the daemon's own
 user, those of the same user for others. This command is among them. It gets in also
 when there is no connection left, for root and the daemon's own user.
@@ -53,7 +54,8 @@ func newClientJSON(c *client.ClientInfo) clientJSON {
 	return clientJSON{
 		ID: c.ID, Name: c.Name, Process: processJSON{PID: c.Process.PID, UID: c.Process.UID, GID: c.Process.GID},
 		Connected: c.Connected.UTC(), IdleSec: c.Idle.Seconds(), Greeted: c.Greeted,
-		Partitions: c.Partitions, Gates: c.Gates, Inputs: c.Inputs, UnsentMessages: c.UnsentMessages, UnsentBytes: c.UnsentBytes,
+		Partitions: c.Partitions, Gates: c.Gates, Inputs: c.Inputs, UnsentMessages: c.UnsentMessages,
+		UnsentBytes:         c.UnsentBytes,
 		DescriptorsUnderWay: c.DescriptorsUnderWay, BytesUnderWay: c.BytesUnderWay,
 	}
 }
@@ -62,7 +64,8 @@ func newClientJSON(c *client.ClientInfo) clientJSON {
 // hold spaces.
 func writeClientTable(w io.Writer, clients []client.ClientInfo) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "CLIENT\tUID\tPID\tSINCE\tIDLE\tPARTITIONS\tGATES\tINPUTS\tUNSENT\tUNSENT-BYTES\tFDS-UNDER-WAY\tBYTES-UNDER-WAY\tNAME")
+	fmt.Fprintln(table,
+		"CLIENT\tUID\tPID\tSINCE\tIDLE\tPARTITIONS\tGATES\tINPUTS\tUNSENT\tUNSENT-BYTES\tFDS-UNDER-WAY\tBYTES-UNDER-WAY\tNAME")
 	for i := range clients {
 		c := &clients[i]
 		name := displayName(c.Name)
@@ -71,7 +74,8 @@ func writeClientTable(w io.Writer, clients []client.ClientInfo) error {
 		}
 		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n",
 			c.ID, c.Process.UID, pidText(c.Process.PID), c.Connected.UTC().Format(time.RFC3339), seconds(c.Idle),
-			c.Partitions, c.Gates, c.Inputs, c.UnsentMessages, c.UnsentBytes, c.DescriptorsUnderWay, c.BytesUnderWay, name)
+			c.Partitions, c.Gates, c.Inputs, c.UnsentMessages, c.UnsentBytes, c.DescriptorsUnderWay, c.BytesUnderWay,
+			name)
 	}
 	return table.Flush()
 }

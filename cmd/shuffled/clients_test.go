@@ -50,7 +50,8 @@ func TestClientsAreShownWithWhatTheyHave(t *testing.T) {
 		return row != nil && row.UnsentMessages == 0
 	}, daemontest.Patience, time.Millisecond)
 	require.Equal(t, clientJSON{
-		ID: row.ID, Name: "map\x1b 1", Process: processJSON{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+		ID: row.ID, Name: "map\x1b 1", Process: processJSON{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()),
+			GID: uint32(os.Getegid())},
 		Connected: row.Connected, IdleSec: row.IdleSec, Greeted: true, Partitions: 1, Gates: 1, Inputs: 1,
 		// Whatever is just being sent.
 		UnsentMessages: row.UnsentMessages, UnsentBytes: row.UnsentBytes,
@@ -134,7 +135,8 @@ func TestReleaseTakesTheMemoryFromAReaderThatHangs(t *testing.T) {
 	require.Positive(t, d.Metrics()[`shuffled_segments{state="granted"}`])
 
 	operate(t, d, "release", id.String())
-	eventually(t, "its segments are free again", func() bool { return d.Metrics()[`shuffled_segments{state="granted"}`] == 0 })
+	eventually(t, "its segments are free again",
+		func() bool { return d.Metrics()[`shuffled_segments{state="granted"}`] == 0 })
 	require.NotContains(t, operate(t, d, "list"), id.String())
 	again, err := producer.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Attempt: 1, Subpartitions: 1})
 	require.NoError(t, err)

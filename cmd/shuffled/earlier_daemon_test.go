@@ -12,7 +12,8 @@ import (
 func TestRestartedDaemonCountsWhatTheWorkersOfTheKilledOneHold(t *testing.T) {
 	first := start(t)
 	c := dial(t, first)
-	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined, Subpartitions: 1})
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+		Type: shuffle.Pipelined, Subpartitions: 1})
 	require.NoError(t, err)
 	const held = 16 << 20
 	record := make([]byte, 1<<20)
@@ -31,6 +32,7 @@ func TestRestartedDaemonCountsWhatTheWorkersOfTheKilledOneHold(t *testing.T) {
 	require.LessOrEqual(t, m[`shuffled_shm_bytes{state="free"}`], float64(64<<20-held))
 	requireStatesAddUp(t, m)
 	require.NoError(t, p.Close())
-	eventually(t, "it is lent again", func() bool { return second.Metrics()[`shuffled_shm_bytes{state="earlier_daemon"}`] == 0 })
+	eventually(t, "it is lent again",
+		func() bool { return second.Metrics()[`shuffled_shm_bytes{state="earlier_daemon"}`] == 0 })
 	require.Equal(t, float64(64<<20), second.Metrics()[`shuffled_shm_bytes{state="free"}`])
 }

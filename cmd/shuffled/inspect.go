@@ -17,7 +17,8 @@ import (
 // inspectCommand is the command inspect.
 func inspectCommand(p process) *cobra.Command {
 	c := &cobra.Command{
-		Use: "inspect ID|NAME [flags]", Short: "Show one partition and its subpartitions", GroupID: operatorGroup, Args: oneArgument("needs the ID or the name of a partition; 'shuffled list' shows them"),
+		Use: "inspect ID|NAME [flags]", Short: "Show one partition and its subpartitions", GroupID: operatorGroup,
+		Args: oneArgument("needs the ID or the name of a partition; 'shuffled list' shows them"),
 		Long: `Shows one result partition of a running daemon: that of an ID, of the beginning of
 one if no other begins so (4 digits or more), of a NAME, or of the name that its id
 was made from. There is a line for each of its subpartitions: STATE (idle before a
@@ -31,7 +32,8 @@ Exit code: 0 success, 1 there is no such partition or the daemon is not running,
   shuffled inspect job-42/map-3 --owner 1000
   shuffled inspect 7f9c2ba4e88f827d616045507605853e -o json`,
 	}
-	return onPartition(p, c, func(_ context.Context, _ *client.Client, o *operatorOptions, info *shuffle.PartitionInfo) error {
+	return onPartition(p, c, func(_ context.Context, _ *client.Client, o *operatorOptions,
+		info *shuffle.PartitionInfo) error {
 		if o.output == "json" {
 			return writeJSON(p.stdout, newPartitionJSON(info))
 		}

@@ -14,7 +14,8 @@ import (
 func kickCommand(p process) *cobra.Command {
 	o := newOperatorOptions()
 	c := &cobra.Command{
-		Use: "kick CLIENT [flags]", Short: "End the connection of a client", GroupID: operatorGroup, Args: oneArgument("needs the number of a client; 'shuffled clients' shows them"),
+		Use: "kick CLIENT [flags]", Short: "End the connection of a client", GroupID: operatorGroup,
+		Args: oneArgument("needs the number of a client; 'shuffled clients' shows them"),
 		Long: `Ends the connection of a client. Everything that it had is given up as if it had
 died: its unfinished partitions are lost, its gates are closed. Root and the daemon's
 own user may kick every client, others their own.

@@ -17,7 +17,8 @@ import (
 // listCommand is the command list.
 func listCommand(p process) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list [flags]", Short: "Show the partitions of a running daemon", GroupID: operatorGroup, Args: cli.NoArguments,
+		Use: "list [flags]", Short: "Show the partitions of a running daemon", GroupID: operatorGroup,
+		Args: cli.NoArguments,
 		Long: `Shows the result partitions of a running daemon that this user may read: all of
 them for root and for the daemon's own user. A partition that has ended is shown
 while somebody still has its memory.
@@ -64,12 +65,15 @@ func listRows[Row, Encoded any](p process, c *cobra.Command, list func(*client.C
 // it may hold spaces.
 func writePartitionTable(w io.Writer, partitions []shuffle.PartitionInfo) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tATTEMPT\tTYPE\tSTATE\tSUBPARTITIONS\tSEGMENTS\tPOOL\tBYTES\tBUFFERS\tRECORDS\tBACK-PRESSURED\tPID\tUID\tATTACHED\tREADER\tSTILL\tNAME")
+	fmt.Fprintln(table,
+		"ID\tATTEMPT\tTYPE\tSTATE\tSUBPARTITIONS\tSEGMENTS\tPOOL\tBYTES\tBUFFERS\tRECORDS\tBACK-PRESSURED\tPID\tUID\tATTACHED\tREADER\tSTILL\tNAME")
 	for i := range partitions {
 		p := &partitions[i]
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
-			p.ID, p.Attempt, p.Type, p.State, p.Subpartitions, p.SegmentsHeld, p.PoolSize, p.BytesOut, p.BuffersOut, p.Records,
-			seconds(p.BackPressured), pidText(p.Producer.PID), p.Producer.UID, yesNo(p.ProducerAttached), keeperText(p), stillText(p), displayName(p.Name))
+			p.ID, p.Attempt, p.Type, p.State, p.Subpartitions, p.SegmentsHeld, p.PoolSize, p.BytesOut, p.BuffersOut,
+			p.Records,
+			seconds(p.BackPressured), pidText(p.Producer.PID), p.Producer.UID, yesNo(p.ProducerAttached), keeperText(p),
+			stillText(p), displayName(p.Name))
 	}
 	return table.Flush()
 }

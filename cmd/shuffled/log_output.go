@@ -14,7 +14,8 @@ func newLogger(queue *logQueue, format, level string) *slog.Logger {
 	if l <= slog.LevelWarn {
 		queue.notice = func(dropped uint64) []byte {
 			var line bytes.Buffer
-			slog.New(newLogHandler(&line, format, l)).Warn("log lines were dropped, nobody read them in time", "lines", dropped)
+			slog.New(newLogHandler(&line, format, l)).Warn("log lines were dropped, nobody read them in time", "lines",
+				dropped)
 			return line.Bytes()
 		}
 	}

@@ -168,7 +168,8 @@ func startMute(t *testing.T, stderr *os.File, args ...string) (*exec.Cmd, string
 	socket := daemontest.SocketPath(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	command := exec.Command(self, append([]string{"serve", "--socket", socket, "--metrics-address", "", "--memory", "64MiB"}, args...)...)
+	command := exec.Command(self, append([]string{"serve", "--socket", socket, "--metrics-address", "", "--memory",
+		"64MiB"}, args...)...)
 	command.Env, command.Stderr = daemontest.Environ(asProgram), stderr
 	command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	require.NoError(t, command.Start())

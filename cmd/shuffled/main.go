@@ -98,12 +98,15 @@ Exit code: 0 success, 1 something went wrong, 2 the command line or the environm
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.AddGroup(&cobra.Group{ID: daemonGroup, Title: "The daemon:"}, &cobra.Group{ID: operatorGroup, Title: "What an operator asks of it:"})
-	root.AddCommand(serveCommand(p), checkCommand(p), listCommand(p), inspectCommand(p), clientsCommand(p), releaseCommand(p), kickCommand(p))
-	root.AddCommand(&cobra.Command{Use: "version", Short: "Print the version", Args: cli.NoArguments, RunE: func(*cobra.Command, []string) error {
-		_, err := fmt.Fprintln(p.stdout, programVersion())
-		return err
-	}})
+	root.AddGroup(&cobra.Group{ID: daemonGroup, Title: "The daemon:"},
+		&cobra.Group{ID: operatorGroup, Title: "What an operator asks of it:"})
+	root.AddCommand(serveCommand(p), checkCommand(p), listCommand(p), inspectCommand(p), clientsCommand(p),
+		releaseCommand(p), kickCommand(p))
+	root.AddCommand(&cobra.Command{Use: "version", Short: "Print the version", Args: cli.NoArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.stdout, programVersion())
+			return err
+		}})
 	cli.Prepare(root)
 	return root
 }
@@ -112,7 +115,8 @@ Exit code: 0 success, 1 something went wrong, 2 the command line or the environm
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	queue := newLogQueue(stderr)
 	defer queue.close()
-	c, err := cli.Execute(context.Background(), newProgram(process{environ: environ, stdout: stdout, stderr: queue}), args)
+	c, err := cli.Execute(context.Background(), newProgram(process{environ: environ, stdout: stdout, stderr: queue}),
+		args)
 	if err == nil {
 		return exitOK
 	}

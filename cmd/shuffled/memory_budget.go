@@ -170,5 +170,6 @@ func (b *memoryBudget) check(memory, control, heap int64) error {
 		advice += " or raise the limit"
 	}
 	return fmt.Errorf("--memory %s, %s for queues and gates (--max-control-memory) and %s for the daemon itself (--max-heap-memory) do not fit %s: needed %d bytes, available %d: %s",
-		units.FormatSize(memory), units.ShortSize(control), units.ShortSize(own), where, memory+control+own, available, advice)
+		units.FormatSize(memory), units.ShortSize(control), units.ShortSize(own), where, memory+control+own, available,
+		advice)
 }

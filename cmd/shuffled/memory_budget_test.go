@@ -41,15 +41,22 @@ func TestMemoryBudgetIsTheLowestLimitOnTheWayToTheRoot(t *testing.T) {
 		limit, defaultSize int64
 	}{
 		{"no limit", map[string]string{"proc/meminfo": meminfo}, 0, 4 * units.GiB},
-		{"version 2, own group", map[string]string{"proc/meminfo": meminfo, v2 + group + "/memory.max": "1073741824"}, units.GiB, 256 * units.MiB},
-		{"version 2, no limit", map[string]string{"proc/meminfo": meminfo, v2 + group + "/memory.max": "max"}, 0, 4 * units.GiB},
-		{"version 2, mount point of a container", map[string]string{"proc/meminfo": meminfo, v2 + "/memory.max": "2147483648"}, 2 * units.GiB, 512 * units.MiB},
-		{"version 1", map[string]string{"proc/meminfo": meminfo, v1 + group + "/memory.limit_in_bytes": "1073741824"}, units.GiB, 256 * units.MiB},
-		{"version 1, no limit", map[string]string{"proc/meminfo": meminfo, v1 + "/memory.limit_in_bytes": "9223372036854771712"}, 0, 4 * units.GiB},
+		{"version 2, own group", map[string]string{"proc/meminfo": meminfo, v2 + group + "/memory.max": "1073741824"},
+			units.GiB, 256 * units.MiB},
+		{"version 2, no limit", map[string]string{"proc/meminfo": meminfo, v2 + group + "/memory.max": "max"}, 0,
+			4 * units.GiB},
+		{"version 2, mount point of a container", map[string]string{"proc/meminfo": meminfo,
+			v2 + "/memory.max": "2147483648"}, 2 * units.GiB, 512 * units.MiB},
+		{"version 1", map[string]string{"proc/meminfo": meminfo, v1 + group + "/memory.limit_in_bytes": "1073741824"},
+			units.GiB, 256 * units.MiB},
+		{"version 1, no limit", map[string]string{"proc/meminfo": meminfo,
+			v1 + "/memory.limit_in_bytes": "9223372036854771712"}, 0, 4 * units.GiB},
 		{"both, the lower", map[string]string{
-			"proc/meminfo": meminfo, v1 + "/memory.limit_in_bytes": "3221225472", v1 + group + "/memory.limit_in_bytes": "1073741824",
+			"proc/meminfo": meminfo, v1 + "/memory.limit_in_bytes": "3221225472",
+			v1 + group + "/memory.limit_in_bytes": "1073741824",
 		}, units.GiB, 256 * units.MiB},
-		{"small machine", map[string]string{"proc/meminfo": "MemTotal: 1048576 kB\nSwapTotal: 0 kB"}, 0, 256 * units.MiB},
+		{"small machine", map[string]string{"proc/meminfo": "MemTotal: 1048576 kB\nSwapTotal: 0 kB"}, 0,
+			256 * units.MiB},
 		{"nothing known", nil, 0, units.GiB},
 		{"tiny limit", map[string]string{v2 + "/memory.max": "4096"}, 4096, units.MiB},
 	} {
@@ -62,7 +69,8 @@ func TestMemoryBudgetIsTheLowestLimitOnTheWayToTheRoot(t *testing.T) {
 }
 
 func TestMoreMemoryThanThereIsIsRefusedWithBothNumbers(t *testing.T) {
-	b := memoryBudget{machine: 20 * units.GiB, ram: 16 * units.GiB, cgroup: "/pod", limit: units.GiB, limitedBy: "memory.max"}
+	b := memoryBudget{machine: 20 * units.GiB, ram: 16 * units.GiB, cgroup: "/pod", limit: units.GiB,
+		limitedBy: "memory.max"}
 	const control, heap = 64 * units.MiB, 16 * units.MiB
 	fits := int64(units.GiB - control - heap - programMemory)
 	require.NoError(t, b.check(fits, control, heap))
@@ -91,7 +99,8 @@ func TestHeapMemoryFitsWhatIsLeft(t *testing.T) {
 	b := memoryBudget{limit: units.GiB}
 	require.Equal(t, int64(64*units.MiB), b.heapMemory(64*units.MiB, 64*units.MiB))
 	require.Equal(t, int64(128*units.MiB), b.heapMemory(512*units.MiB, 128*units.MiB))
-	require.Equal(t, int64(units.GiB-900*units.MiB-64*units.MiB-programMemory), b.heapMemory(900*units.MiB, 64*units.MiB))
+	require.Equal(t, int64(units.GiB-900*units.MiB-64*units.MiB-programMemory),
+		b.heapMemory(900*units.MiB, 64*units.MiB))
 	require.Equal(t, int64(minHeapMemory), b.heapMemory(units.GiB, units.MiB))
 }
 
@@ -142,7 +151,8 @@ func TestDaemonInASmallCgroupSurvivesTheUseOfAllItsMemory(t *testing.T) {
 	require.Equal(t, float64(128*units.MiB), d.Metrics()["shuffled_memory_limit_bytes"])
 
 	c := dial(t, d)
-	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1, Type: shuffle.Pipelined})
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1,
+		Type: shuffle.Pipelined})
 	require.NoError(t, err)
 	w, err := writer.New(p, shuffle.Bytes{}, writer.Forward[[]byte]())
 	require.NoError(t, err)

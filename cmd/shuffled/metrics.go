@@ -34,19 +34,22 @@ func newMetrics(degradations []degradation, budget memoryBudget, droppedLines fu
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(programVersion(), runtime.Version()).Set(1)
 	degraded := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "shuffled_degraded", Help: "1 if the host lacks something without which the daemon does less than it could; the log says what.",
+		Name: "shuffled_degraded",
+		Help: "1 if the host lacks something without which the daemon does less than it could; the log says what.",
 	}, []string{"reason"})
 	for _, d := range degradations {
 		degraded.WithLabelValues(d.reason).Set(oneIf(d.active))
 	}
 	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "shuffled_log_lines_dropped_total", Help: "Log lines that were dropped, since standard error took no more or could not be written.",
+		Name: "shuffled_log_lines_dropped_total",
+		Help: "Log lines that were dropped, since standard error took no more or could not be written.",
 	}, func() float64 { return float64(droppedLines()) })
 	m.registry.MustRegister(build, degraded, m.attach, dropped,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if budget.limit > 0 {
 		limit := prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "shuffled_memory_limit_bytes", Help: "Limit of the memory cgroup that shared memory is charged to, at start; absent if there is none.",
+			Name: "shuffled_memory_limit_bytes",
+			Help: "Limit of the memory cgroup that shared memory is charged to, at start; absent if there is none.",
 		})
 		limit.Set(float64(budget.limit))
 		m.registry.MustRegister(limit)
@@ -94,35 +97,51 @@ var (
 	descSegments = describe("shuffled_segments",
 		"Segments of the budget: free and granted add up to it. promised is what the partitions require, granted or not, "+
 			"and reserved what of that is not granted yet: so much of what is free is kept for them.", "state")
-	descWaiting     = describe("shuffled_creations_waiting", "Partitions whose creation waits until others have given back the segments that it requires.")
+	descWaiting = describe("shuffled_creations_waiting",
+		"Partitions whose creation waits until others have given back the segments that it requires.")
 	descSegmentSize = describe("shuffled_segment_size_bytes", "Size of a segment.")
 	descShmBytes    = describe("shuffled_shm_bytes",
 		"Shared memory, each byte in one state. All but control add up to --memory, unless somebody has taken more than there was: free; granted to "+
 			"partitions; ended, with ended ones whose readers still have them; excess, used without having been granted; left_behind, still held of "+
 			"what was given up; earlier_daemon, held by the workers of a daemon before this one. control is for queues and gates, beside --memory.", "state")
-	descBacked      = describe("shuffled_shm_backed_bytes", "What the kernel holds for partitions, their queues included.")
-	descHuge        = describe("shuffled_shm_huge_page_bytes", "How much of shuffled_shm_backed_bytes lies in huge pages.")
-	descTaken       = describe("shuffled_shm_ungranted_bytes_total", "Memory found in use that had not been granted; it is taken away where the kernel lets it go.")
-	descHeldBack    = describe("shuffled_requests_held_back_seconds_total", "Time that requests of users waited who keep the daemon busy while others are there.")
-	descLeft        = describe("shuffled_left_behind_objects", "Partitions and gates that were given up and that somebody still has mapped or open.")
-	descLimit       = describe("shuffled_limit", "What the daemon limits, by the name of the flag; bytes for memory and sizes.", "limit")
+	descBacked = describe("shuffled_shm_backed_bytes",
+		"What the kernel holds for partitions, their queues included.")
+	descHuge = describe("shuffled_shm_huge_page_bytes",
+		"How much of shuffled_shm_backed_bytes lies in huge pages.")
+	descTaken = describe("shuffled_shm_ungranted_bytes_total",
+		"Memory found in use that had not been granted; it is taken away where the kernel lets it go.")
+	descHeldBack = describe("shuffled_requests_held_back_seconds_total",
+		"Time that requests of users waited who keep the daemon busy while others are there.")
+	descLeft = describe("shuffled_left_behind_objects",
+		"Partitions and gates that were given up and that somebody still has mapped or open.")
+	descLimit = describe("shuffled_limit",
+		"What the daemon limits, by the name of the flag; bytes for memory and sizes.", "limit")
 	descConnections = describe("shuffled_connections", "Clients connected.")
-	descHeap        = describe("shuffled_heap_booked_bytes", "What is booked of the daemon's heap for connections, partitions, gates and inputs (--max-heap-memory).")
-	descPutOff      = describe("shuffled_sends_put_off_total", "Attempts to send to a client that the kernel had no means for, such as descriptors, and that were repeated.")
-	descGates       = describe("shuffled_gates", "Input gates open.")
-	descDraining    = describe("shuffled_draining", "1 while the daemon takes nothing new because it is stopping.")
-	descCreated     = describe("shuffled_partitions_created_total", "Partitions created.")
-	descBytes       = describe("shuffled_bytes_total", "Bytes of finished buffers that producers handed over, for each subpartition.")
-	descBuffers     = describe("shuffled_buffers_total", "Data buffers that producers handed over, for each subpartition.")
-	descRecords     = describe("shuffled_records_total", "Records that producers have emitted, by their own count.")
-	descPressured   = describe("shuffled_back_pressured_seconds_total", "Time that producers waited for free segments.")
-	descIdle        = describe("shuffled_consumer_idle_seconds_total", "Time that gates waited for data.")
-	descWakeUps     = describe("shuffled_wakeups_total", "How often a producer or a consumer slept and was woken.", "side")
-	descCommit      = describe("shuffled_commit_failures_total", "Grants of segments for which the kernel had no memory.")
-	descRejects     = describe("shuffled_admission_rejects_total", "What clients asked for and were refused.", "reason")
-	descAtLimit     = describe("shuffled_limit_rejects_total", "What clients asked for and were refused because of a limit, by the name of the limit; see shuffled_limit.", "limit")
-	descFailed      = describe("shuffled_inputs_failed_total", "Inputs of gates that ended without end-of-partition, by what became of the partition.", "reason")
-	descProtocol    = describe("shuffled_protocol_errors_total", "Messages that the protocol does not allow; each ended its client's connection.")
+	descHeap        = describe("shuffled_heap_booked_bytes",
+		"What is booked of the daemon's heap for connections, partitions, gates and inputs (--max-heap-memory).")
+	descPutOff = describe("shuffled_sends_put_off_total",
+		"Attempts to send to a client that the kernel had no means for, such as descriptors, and that were repeated.")
+	descGates    = describe("shuffled_gates", "Input gates open.")
+	descDraining = describe("shuffled_draining", "1 while the daemon takes nothing new because it is stopping.")
+	descCreated  = describe("shuffled_partitions_created_total", "Partitions created.")
+	descBytes    = describe("shuffled_bytes_total",
+		"Bytes of finished buffers that producers handed over, for each subpartition.")
+	descBuffers = describe("shuffled_buffers_total",
+		"Data buffers that producers handed over, for each subpartition.")
+	descRecords   = describe("shuffled_records_total", "Records that producers have emitted, by their own count.")
+	descPressured = describe("shuffled_back_pressured_seconds_total", "Time that producers waited for free segments.")
+	descIdle      = describe("shuffled_consumer_idle_seconds_total", "Time that gates waited for data.")
+	descWakeUps   = describe("shuffled_wakeups_total", "How often a producer or a consumer slept and was woken.",
+		"side")
+	descCommit  = describe("shuffled_commit_failures_total", "Grants of segments for which the kernel had no memory.")
+	descRejects = describe("shuffled_admission_rejects_total", "What clients asked for and were refused.", "reason")
+	descAtLimit = describe("shuffled_limit_rejects_total",
+		"What clients asked for and were refused because of a limit, by the name of the limit; see shuffled_limit.",
+		"limit")
+	descFailed = describe("shuffled_inputs_failed_total",
+		"Inputs of gates that ended without end-of-partition, by what became of the partition.", "reason")
+	descProtocol = describe("shuffled_protocol_errors_total",
+		"Messages that the protocol does not allow; each ended its client's connection.")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -131,7 +150,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // inputReasons are the reasons for refusing that are about inputs.
 var inputReasons = map[string]bool{
-	"partition_not_found": true, "partition_released": true, "partition_expired": true, "partition_failed": true, "producer_lost": true,
+	"partition_not_found": true, "partition_released": true, "partition_expired": true, "partition_failed": true,
+	"producer_lost": true,
 }
 
 const protocolReason = "protocol"
@@ -139,9 +159,11 @@ const protocolReason = "protocol"
 // Describe implements prometheus.Collector.
 func (c snapshotCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descBacked, descHuge, descTaken, descHeldBack, descLeft, descLimit,
+		descPartitions, descSegments, descWaiting, descSegmentSize, descShmBytes, descBacked, descHuge, descTaken,
+		descHeldBack, descLeft, descLimit,
 		descConnections, descGates, descDraining, descCreated, descBytes,
-		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descAtLimit, descFailed, descProtocol, descHeap, descPutOff,
+		descBuffers, descRecords, descPressured, descIdle, descWakeUps, descCommit, descRejects, descAtLimit,
+		descFailed, descProtocol, descHeap, descPutOff,
 	} {
 		descs <- d
 	}

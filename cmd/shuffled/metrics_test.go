@@ -25,7 +25,8 @@ import (
 // exchange sends records of a size through a new partition, whose producer and
 // consumer are two clients, and returns the counters of the producer. While it
 // runs, the partition is what check sees in the metrics.
-func exchange(t *testing.T, d *daemontest.Daemon, spec shuffle.PartitionSpec, records, size int, check func()) writer.Counters {
+func exchange(t *testing.T, d *daemontest.Daemon, spec shuffle.PartitionSpec, records, size int,
+	check func()) writer.Counters {
 	t.Helper()
 	producer, consumer := dial(t, d), dial(t, d)
 	p, err := producer.CreatePartition(testContext(t), spec)
@@ -65,7 +66,8 @@ func exchange(t *testing.T, d *daemontest.Daemon, spec shuffle.PartitionSpec, re
 	require.NoError(t, w.Close())
 	require.NoError(t, producer.Close())
 	require.NoError(t, consumer.Close())
-	eventually(t, "the memory is given back", func() bool { return d.Metrics()[`shuffled_segments{state="granted"}`] == 0 })
+	eventually(t, "the memory is given back",
+		func() bool { return d.Metrics()[`shuffled_segments{state="granted"}`] == 0 })
 	return counters
 }
 
@@ -93,7 +95,8 @@ func TestMetricsCountWhatClientsCount(t *testing.T) {
 	require.Equal(t, 1.0, during[running]+during[finished])
 	require.Equal(t, 2.0, during["shuffled_connections"])
 	require.Equal(t, 1.0, during["shuffled_gates"])
-	require.Equal(t, 3*during[running], during[`shuffled_segments{state="promised"}`], "a finished one is promised nothing")
+	require.Equal(t, 3*during[running], during[`shuffled_segments{state="promised"}`],
+		"a finished one is promised nothing")
 	require.Positive(t, during[`shuffled_segments{state="granted"}`])
 	require.Contains(t, during, `shuffled_segments{state="reserved"}`)
 	require.Zero(t, during["shuffled_creations_waiting"])
@@ -122,7 +125,8 @@ func TestMetricsCountWhatClientsCount(t *testing.T) {
 	require.Zero(t, after[`shuffled_shm_bytes{state="control"}`])
 	require.Zero(t, after["shuffled_shm_backed_bytes"])
 	require.Zero(t, after["shuffled_protocol_errors_total"])
-	require.Equal(t, 1.0, after[`shuffled_build_info{goversion="`+goVersion(t, after)+`",version="`+programVersion()+`"}`])
+	require.Equal(t, 1.0,
+		after[`shuffled_build_info{goversion="`+goVersion(t, after)+`",version="`+programVersion()+`"}`])
 	require.Positive(t, after["go_goroutines"])
 	require.Positive(t, after["process_open_fds"])
 
@@ -153,7 +157,8 @@ func TestWaitsAreCountedOnTheirSide(t *testing.T) {
 	d := start(t)
 	c := dial(t, d)
 	id := shuffle.NewPartitionID()
-	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1, BuffersPerChannel: 1, FloatingBuffers: 1})
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Subpartitions: 1, BuffersPerChannel: 1,
+		FloatingBuffers: 1})
 	require.NoError(t, err)
 	w, err := writer.New(p, shuffle.Bytes{}, writer.Forward[[]byte]())
 	require.NoError(t, err)
@@ -224,7 +229,8 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 		return err
 	}
 	next := func(id shuffle.PartitionID, timeout time.Duration) error {
-		gate, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}, Timeout: timeout})
+		gate, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}},
+			Timeout: timeout})
 		require.NoError(t, err)
 		defer gate.Close()
 		for {
@@ -252,8 +258,10 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 		want   error
 		cause  func() error
 	}{
-		{rejects("already_exists"), shuffle.ErrAlreadyExists, func() error { return create(shuffle.PartitionSpec{ID: taken, Subpartitions: 1}) }},
-		{rejects("insufficient_buffers"), shuffle.ErrInsufficientBuffers, func() error { return create(shuffle.PartitionSpec{Subpartitions: 100}) }},
+		{rejects("already_exists"), shuffle.ErrAlreadyExists,
+			func() error { return create(shuffle.PartitionSpec{ID: taken, Subpartitions: 1}) }},
+		{rejects("insufficient_buffers"), shuffle.ErrInsufficientBuffers,
+			func() error { return create(shuffle.PartitionSpec{Subpartitions: 100}) }},
 		{rejects("quota_exceeded"), shuffle.ErrQuotaExceeded, func() error {
 			_, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: make3Inputs()})
 			return err
@@ -262,10 +270,15 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 			_, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: make3Inputs()})
 			return err
 		}},
-		{atLimit("memory"), shuffle.ErrInsufficientBuffers, func() error { return create(shuffle.PartitionSpec{Subpartitions: 100}) }},
-		{failed("partition_not_found"), shuffle.ErrPartitionNotFound, func() error { return next(shuffle.NewPartitionID(), time.Millisecond) }},
+		{atLimit("memory"), shuffle.ErrInsufficientBuffers,
+			func() error { return create(shuffle.PartitionSpec{Subpartitions: 100}) }},
+		{failed("partition_not_found"), shuffle.ErrPartitionNotFound,
+			func() error { return next(shuffle.NewPartitionID(), time.Millisecond) }},
 		{failed("partition_failed"), shuffle.ErrPartitionFailed, func() error {
-			return next(ended(func(p shuffle.ResultPartition) error { return p.Fail(testContext(t), errors.New("cause")) }), time.Hour)
+			return next(ended(func(p shuffle.ResultPartition) error {
+				return p.Fail(testContext(t),
+					errors.New("cause"))
+			}), time.Hour)
 		}},
 		{failed("partition_released"), shuffle.ErrPartitionReleased, func() error {
 			return next(ended(func(p shuffle.ResultPartition) error { return p.Release(testContext(t)) }), time.Hour)
@@ -375,7 +388,8 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			require.Contains(t, daemon.LimitNames(), m.GetLabel()[0].GetValue(), "limits are called the same in both metrics")
+			require.Contains(t, daemon.LimitNames(), m.GetLabel()[0].GetValue(),
+				"limits are called the same in both metrics")
 		}
 	}
 	for reason := range maps.Keys(inputReasons) {

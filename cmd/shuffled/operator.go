@@ -37,7 +37,8 @@ func (o *operatorOptions) settings() settings {
 	socket.group = "Flags"
 	return settings{
 		socket,
-		{name: "output", short: "o", group: "Flags", arg: "FORMAT", value: choiceValue{&o.output, []string{"table", "json"}}, flagOnly: true,
+		{name: "output", short: "o", group: "Flags", arg: "FORMAT",
+			value: choiceValue{&o.output, []string{"table", "json"}}, flagOnly: true,
 			help: "table, for people, or json, for programs. Columns and fields only ever get more."},
 	}
 }

@@ -41,7 +41,8 @@ func operate(t *testing.T, d *daemontest.Daemon, args ...string) (stdout string)
 func TestListWithoutPartitions(t *testing.T) {
 	d := start(t)
 	require.Equal(t, "[]\n", operate(t, d, "list", "-o", "json"))
-	require.Equal(t, "ID  ATTEMPT  TYPE  STATE  SUBPARTITIONS  SEGMENTS  POOL  BYTES  BUFFERS  RECORDS  BACK-PRESSURED  PID  UID  ATTACHED  READER  STILL  NAME\n",
+	require.Equal(t,
+		"ID  ATTEMPT  TYPE  STATE  SUBPARTITIONS  SEGMENTS  POOL  BYTES  BUFFERS  RECORDS  BACK-PRESSURED  PID  UID  ATTACHED  READER  STILL  NAME\n",
 		operate(t, d, "list"))
 }
 
@@ -50,7 +51,8 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	c := dial(t, d)
 	before := time.Now()
 	id := shuffle.NewPartitionID()
-	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Attempt: 3, Name: "job 1\x1b[2J", Subpartitions: 2})
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: id, Attempt: 3, Name: "job 1\x1b[2J",
+		Subpartitions: 2})
 	require.NoError(t, err)
 	defer p.Close()
 	gate := oneInput(t, c, id)
@@ -70,12 +72,15 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	require.Len(t, rows, 1)
 	row := rows[0]
 	require.False(t, row.Created.Before(before))
-	most := 2*pool.DefaultBuffersPerChannel + pool.FloatingBuffers(pool.DefaultSegmentSize, pool.DefaultFloatingBytes(2))
+	most := 2*pool.DefaultBuffersPerChannel + pool.FloatingBuffers(pool.DefaultSegmentSize,
+		pool.DefaultFloatingBytes(2))
 	me := processJSON{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	require.Equal(t, partitionJSON{
-		ID: id.String(), Name: "job 1\x1b[2J", Attempt: 3, Type: "PIPELINED_BOUNDED", State: "finished", Created: row.Created,
+		ID: id.String(), Name: "job 1\x1b[2J", Attempt: 3, Type: "PIPELINED_BOUNDED", State: "finished",
+		Created:       row.Created,
 		Subpartitions: 2, Producer: me, ProducerAttached: true, PoolRequired: 3, PoolSize: row.PoolSize, PoolMax: most,
-		SegmentsHeld: row.SegmentsHeld, HeldBytes: int64(row.SegmentsHeld) * pool.DefaultSegmentSize, Bytes: 8 + 7, Buffers: 2, Records: 2,
+		SegmentsHeld: row.SegmentsHeld, HeldBytes: int64(row.SegmentsHeld) * pool.DefaultSegmentSize, Bytes: 8 + 7,
+		Buffers: 2, Records: 2,
 		BackPressuredSec: row.BackPressuredSec, ProducerWakeUps: row.ProducerWakeUps,
 	}, row)
 	require.Positive(t, row.SegmentsHeld)
@@ -84,7 +89,8 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(operate(t, d, "inspect", id.String(), "-o", "json")), &detail))
 	channel := 0
 	require.Equal(t, []subpartitionJSON{
-		{Index: 0, State: "attached", BuffersPublished: 2, BuffersReleased: 1, Bytes: 8, Consumer: &me, Gate: detail.SubpartitionDetails[0].Gate, Channel: &channel},
+		{Index: 0, State: "attached", BuffersPublished: 2, BuffersReleased: 1, Bytes: 8, Consumer: &me,
+			Gate: detail.SubpartitionDetails[0].Gate, Channel: &channel},
 		{Index: 1, State: "idle", BuffersPublished: 2, Bytes: 7},
 	}, detail.SubpartitionDetails)
 	detail.SubpartitionDetails = nil
@@ -96,11 +102,13 @@ func TestListAndInspectShowAPartition(t *testing.T) {
 	lines := strings.Split(operate(t, d, "list"), "\n")
 	require.Len(t, lines, 3)
 	pid, uid := strconv.Itoa(os.Getpid()), strconv.Itoa(os.Geteuid())
-	require.Regexp(t, `^`+id.String()+` +3 +PIPELINED_BOUNDED +finished +2 +\d+ +\d+ +15 +2 +2 +\d+\.\d{3}s +`+pid+` +`+uid+` +yes +- +- +"job 1\\x1b\[2J"$`, lines[1])
+	require.Regexp(t, `^`+id.String()+` +3 +PIPELINED_BOUNDED +finished +2 +\d+ +\d+ +15 +2 +2 +\d+\.\d{3}s +`+pid+` +`+
+		uid+` +yes +- +- +"job 1\\x1b\[2J"$`, lines[1])
 
 	text := operate(t, d, "inspect", "-o=table", id.String())
 	for _, want := range []string{
-		`(?m)^id: +` + id.String() + `$`, `(?m)^name: +"job 1\\x1b\[2J"$`, `(?m)^state: +finished$`, `(?m)^producer: +pid ` + pid + `, uid ` + uid,
+		`(?m)^id: +` + id.String() + `$`, `(?m)^name: +"job 1\\x1b\[2J"$`, `(?m)^state: +finished$`,
+		`(?m)^producer: +pid ` + pid + `, uid ` + uid,
 		`(?m)^segments: +\d+ of a pool of \d+ \(required 3, max ` + strconv.Itoa(most) + `\)$`,
 		`(?m)^SUBPARTITION +STATE +PUBLISHED +RELEASED +BYTES +PID +UID +GATE +CHANNEL$`,
 		`(?m)^0 +attached +2 +1 +8 +` + pid + ` +` + uid + ` +\d+ +0$`,
@@ -124,7 +132,8 @@ func TestInspectFindsAPartitionByWhatItIsCalled(t *testing.T) {
 	shown := create(shuffle.NewPartitionID(), "shown name")
 	first, second := create(shuffle.NewPartitionID(), "twice"), create(shuffle.NewPartitionID(), "twice")
 	for arg, want := range map[string]shuffle.PartitionID{
-		"job-42/map-3": named, "shown name": shown, shown.String()[:12]: shown, strings.ToUpper(named.String()): named, first.String(): first,
+		"job-42/map-3": named, "shown name": shown, shown.String()[:12]: shown, strings.ToUpper(named.String()): named,
+		first.String(): first,
 	} {
 		var row partitionJSON
 		require.NoError(t, json.Unmarshal([]byte(operate(t, d, "inspect", arg, "-o", "json")), &row), arg)
@@ -132,7 +141,8 @@ func TestInspectFindsAPartitionByWhatItIsCalled(t *testing.T) {
 	}
 	code, _, stderr := runProgram(nil, "inspect", "twice", "--socket", d.Socket)
 	require.Equal(t, exitUsage, code)
-	for _, want := range []string{`"twice" is the name`, "of 2 partitions", first.String(), second.String(), "by its whole id"} {
+	for _, want := range []string{`"twice" is the name`, "of 2 partitions", first.String(), second.String(),
+		"by its whole id"} {
 		require.Contains(t, stderr, want)
 	}
 	uid := strconv.Itoa(os.Geteuid())
@@ -145,7 +155,8 @@ func TestInspectFindsAPartitionByWhatItIsCalled(t *testing.T) {
 func TestWhatAUserChoseReachesTheTerminalQuoted(t *testing.T) {
 	d := start(t)
 	c := dial(t, d)
-	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NamedPartitionID("hostile"), Name: "a\x1b[2Jb\u009b2J\u202e\U000e0001", Subpartitions: 1})
+	p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NamedPartitionID("hostile"),
+		Name: "a\x1b[2Jb\u009b2J\u202e\U000e0001", Subpartitions: 1})
 	require.NoError(t, err)
 	require.NoError(t, p.Fail(testContext(t), errors.New("boom\x1b]0;title\x07\nshuffled list: all is well")))
 	asJSON := operate(t, d, "inspect", "hostile", "-o", "json")
@@ -183,7 +194,8 @@ func TestListShowsMoreThanAPage(t *testing.T) {
 	c := dial(t, d)
 	const partitions = 400
 	for range partitions {
-		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+			Subpartitions: 1})
 		require.NoError(t, err)
 		defer p.Close()
 	}
@@ -207,7 +219,8 @@ func TestOperatorCommandsReportWhatIsWrong(t *testing.T) {
 		{"not running, inspect", []string{"inspect", id, "--socket", missing}, exitError, "the daemon is not running"},
 		{"not found", []string{"inspect", id, "--socket", socket}, exitError, "partition not found"},
 		{"no id", []string{"inspect", "--socket", socket}, exitUsage, "needs the ID or the name of a partition"},
-		{"no such name", []string{"inspect", "17", "--socket", socket}, exitError, `none that this user may read has the name "17", the id 4523540f1504cd17100c4835e85b7eef that is made from it`},
+		{"no such name", []string{"inspect", "17", "--socket", socket}, exitError,
+			`none that this user may read has the name "17", the id 4523540f1504cd17100c4835e85b7eef that is made from it`},
 		{"bad owner", []string{"inspect", id, "--owner", "me", "--socket", socket}, exitUsage, "want a numeric uid"},
 		{"two ids", []string{"inspect", id, id, "--socket", socket}, exitUsage, "unexpected argument"},
 		{"stray argument", []string{"list", id, "--socket", socket}, exitUsage, "unexpected argument"},
@@ -234,7 +247,8 @@ func TestOperatorCommandsReportWhatIsWrong(t *testing.T) {
 
 func TestNamesAreFitForATerminal(t *testing.T) {
 	for _, row := range []struct{ name, want string }{
-		{"", "-"}, {"-", `"-"`}, {"map-3", "map-3"}, {"a b", `"a b"`}, {"größe", "größe"}, {"\x1b[31m", `"\x1b[31m"`}, {`"q"`, `"\"q\""`}, {"a\u202eb", `"a\u202eb"`},
+		{"", "-"}, {"-", `"-"`}, {"map-3", "map-3"}, {"a b", `"a b"`}, {"größe", "größe"}, {"\x1b[31m", `"\x1b[31m"`},
+		{`"q"`, `"\"q\""`}, {"a\u202eb", `"a\u202eb"`},
 	} {
 		require.Equal(t, row.want, displayName(row.name))
 	}

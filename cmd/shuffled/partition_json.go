@@ -74,7 +74,8 @@ func newPartitionJSON(i *shuffle.PartitionInfo) partitionJSON {
 	}
 	for _, s := range i.SubpartitionInfo {
 		row := subpartitionJSON{
-			Index: s.Index, State: s.State, BuffersPublished: s.BuffersPublished, BuffersReleased: s.BuffersReleased, Bytes: s.BytesOut,
+			Index: s.Index, State: s.State, BuffersPublished: s.BuffersPublished, BuffersReleased: s.BuffersReleased,
+			Bytes: s.BytesOut,
 		}
 		if isAttached(&s) {
 			consumer := newProcessJSON(s.Consumer)

@@ -100,27 +100,37 @@ var restrictions = []restriction{
 		refused: []string{"memfd_create", "ENOSYS", "seccomp"}},
 	{name: "memfd_create EACCES", apply: seccomp(refusedCall{unix.SYS_MEMFD_CREATE, unix.EACCES, nil}),
 		refused: []string{"memfd_create", "EACCES", "vm.memfd_noexec"}},
-	{name: "ftruncate", apply: seccomp(refusedCall{unix.SYS_FTRUNCATE, unix.EPERM, nil}), refused: []string{"ftruncate", "EPERM"}},
-	{name: "fchmod", apply: seccomp(refusedCall{unix.SYS_FCHMOD, unix.EPERM, nil}), refused: []string{"fchmod", "EPERM", "seccomp"}},
+	{name: "ftruncate", apply: seccomp(refusedCall{unix.SYS_FTRUNCATE, unix.EPERM, nil}),
+		refused: []string{"ftruncate", "EPERM"}},
+	{name: "fchmod", apply: seccomp(refusedCall{unix.SYS_FCHMOD, unix.EPERM, nil}),
+		refused: []string{"fchmod", "EPERM", "seccomp"}},
 	{name: "seals", apply: seccomp(refusedCall{unix.SYS_FCNTL, unix.EPERM, onArgument(1, sealCommand)}),
 		refused: []string{"fcntl F_ADD_SEALS", "EPERM", "seccomp"}},
-	{name: "fallocate EPERM", apply: seccomp(refusedCall{unix.SYS_FALLOCATE, unix.EPERM, nil}), refused: []string{"fallocate", "EPERM", "seccomp"}},
-	{name: "fallocate ENOSYS", apply: seccomp(refusedCall{unix.SYS_FALLOCATE, unix.ENOSYS, nil}), refused: []string{"fallocate", "ENOSYS"}},
+	{name: "fallocate EPERM", apply: seccomp(refusedCall{unix.SYS_FALLOCATE, unix.EPERM, nil}),
+		refused: []string{"fallocate", "EPERM", "seccomp"}},
+	{name: "fallocate ENOSYS", apply: seccomp(refusedCall{unix.SYS_FALLOCATE, unix.ENOSYS, nil}),
+		refused: []string{"fallocate", "ENOSYS"}},
 	{name: "punching holes", apply: seccomp(refusedCall{unix.SYS_FALLOCATE, unix.EOPNOTSUPP, onArgument(1, punch)}),
 		refused: []string{"fallocate FALLOC_FL_PUNCH_HOLE", "ENOTSUP", "kernel"}},
-	{name: "out of memory", apply: seccomp(refusedCall{unix.SYS_FALLOCATE, unix.ENOSPC, nil}), refused: []string{"fallocate", "ENOSPC", "memory cgroup"}},
-	{name: "pwrite", apply: seccomp(refusedCall{unix.SYS_PWRITE64, unix.EPERM, nil}), refused: []string{"pwrite", "EPERM"}},
-	{name: "socketpair", apply: seccomp(refusedCall{unix.SYS_SOCKETPAIR, unix.EPERM, nil}), refused: []string{"socketpair", "EPERM"}},
+	{name: "out of memory", apply: seccomp(refusedCall{unix.SYS_FALLOCATE, unix.ENOSPC, nil}),
+		refused: []string{"fallocate", "ENOSPC", "memory cgroup"}},
+	{name: "pwrite", apply: seccomp(refusedCall{unix.SYS_PWRITE64, unix.EPERM, nil}),
+		refused: []string{"pwrite", "EPERM"}},
+	{name: "socketpair", apply: seccomp(refusedCall{unix.SYS_SOCKETPAIR, unix.EPERM, nil}),
+		refused: []string{"socketpair", "EPERM"}},
 	{name: "credentials", apply: seccomp(refusedCall{unix.SYS_GETSOCKOPT, unix.EPERM, onArgument(2, unix.SO_PEERCRED)}),
 		refused: []string{"getsockopt SO_PEERCRED", "EPERM"}},
-	{name: "flock", apply: seccomp(refusedCall{unix.SYS_FLOCK, unix.EPERM, nil}), refused: []string{"flock", "operation not permitted"}},
-	{name: "no /proc", apply: hidden("/proc"), root: true, refused: []string{"open /proc/self/fd", "ENOENT", "/proc is not mounted"}},
+	{name: "flock", apply: seccomp(refusedCall{unix.SYS_FLOCK, unix.EPERM, nil}),
+		refused: []string{"flock", "operation not permitted"}},
+	{name: "no /proc", apply: hidden("/proc"), root: true, refused: []string{"open /proc/self/fd", "ENOENT",
+		"/proc is not mounted"}},
 	{name: "files of a MiB", apply: limited(unix.RLIMIT_FSIZE, 1<<20, 1<<20),
 		refused: []string{"ftruncate", "EFBIG", "RLIMIT_FSIZE is 1048576 bytes"}},
 
 	{name: "files of a MiB, soft", apply: limited(unix.RLIMIT_FSIZE, 1<<20, unlimited), root: true},
 	{name: "futex_waitv", apply: seccomp(refusedCall{futexWaitv, unix.ENOSYS, nil}), degraded: "no_futex_waitv"},
-	{name: "leases", apply: seccomp(refusedCall{unix.SYS_FCNTL, unix.EPERM, onArgument(1, leaseCommand)}), degraded: "no_leases"},
+	{name: "leases", apply: seccomp(refusedCall{unix.SYS_FCNTL, unix.EPERM, onArgument(1, leaseCommand)}),
+		degraded: "no_leases"},
 	{name: "madvise", apply: seccomp(refusedCall{unix.SYS_MADVISE, unix.EPERM, onArgument(2, adviseCollapse)},
 		refusedCall{unix.SYS_MADVISE, unix.EINVAL, onArgument(2, adviseDontDump)})},
 	{name: "limits cannot be raised", apply: seccomp(refusedCall{unix.SYS_PRLIMIT64, unix.EPERM, nil})},
@@ -130,7 +140,8 @@ var restrictions = []restriction{
 	{name: "no locked memory", apply: limited(unix.RLIMIT_MEMLOCK, 0, 0)},
 	{name: "core dumps", apply: limited(unix.RLIMIT_CORE, unlimited, unlimited), root: true},
 	{name: "no huge pages", apply: hidden(transparentHuge), root: true, degraded: "no_huge_pages"},
-	{name: "no huge pages, not wanted", apply: hidden(transparentHuge), root: true, args: []string{"--huge-pages", "never"}},
+	{name: "no huge pages, not wanted", apply: hidden(transparentHuge), root: true,
+		args: []string{"--huge-pages", "never"}},
 	{name: "no /sys", apply: hidden("/sys"), root: true, degraded: "no_huge_pages"},
 	{name: "no /dev", apply: hidden("/dev"), root: true},
 	{name: "read-only root", root: true, apply: mounted(func() error {
@@ -249,7 +260,8 @@ func TestRestrictedHostsWorkOrAreRefusedByName(t *testing.T) {
 			}
 			socket := daemontest.SocketPath(t)
 			env := []string{"TEST_RESTRICTION=" + r.name, "TEST_WRITABLE=" + filepath.Dir(socket)}
-			d, started := daemontest.TryStart(t, daemontest.Options{Env: append(env, asProgram), Socket: socket, Args: r.args})
+			d, started := daemontest.TryStart(t, daemontest.Options{Env: append(env, asProgram), Socket: socket,
+				Args: r.args})
 			if !started && d.Wait() == exitNotRestricted {
 				t.Skipf("this host cannot be restricted so: %s", d.LogText())
 			}
@@ -258,7 +270,8 @@ func TestRestrictedHostsWorkOrAreRefusedByName(t *testing.T) {
 				for _, text := range r.refused {
 					require.Contains(t, d.LogText(), text)
 				}
-				require.Equal(t, 1, strings.Count(ownLines(d.LogText()), "msg:"), "it says that and nothing else: %s", d.LogText())
+				require.Equal(t, 1, strings.Count(ownLines(d.LogText()), "msg:"), "it says that and nothing else: %s",
+					d.LogText())
 				require.NoFileExists(t, socket)
 				d = start(t) // for workers alone
 				socket = d.Socket
@@ -284,7 +297,8 @@ func TestCheckSaysWhatIsRefused(t *testing.T) {
 	require.Contains(t, ok.Stdout, "ok        send a message with a descriptor over a socket\n")
 	require.NotContains(t, ok.Stdout, "refused")
 
-	refused := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "--memory", "64MiB")
+	refused := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "--memory",
+		"64MiB")
 	if refused.Code == exitNotRestricted {
 		t.Skipf("this host cannot be restricted so: %s", refused.Stderr)
 	}
@@ -293,6 +307,7 @@ func TestCheckSaysWhatIsRefused(t *testing.T) {
 	require.Contains(t, refused.Stdout, "refused   give the page back: ")
 	require.NotContains(t, refused.Stdout, "seal its seals")
 
-	strict := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "--memory", "64MiB", "--isolation", "strict")
+	strict := daemontest.Execute(t, []string{asProgram, "TEST_RESTRICTION=punching holes"}, "check", "--memory",
+		"64MiB", "--isolation", "strict")
 	require.Equal(t, exitOK, strict.Code, "strict isolation gives memory back with whole objects: %v", strict)
 }

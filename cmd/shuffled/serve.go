@@ -196,7 +196,8 @@ func (d *service) run(signals <-chan os.Signal) error {
 // SIGHUP more than once, so that hurries nothing.
 func (d *service) drain(first os.Signal, signals <-chan os.Signal) error {
 	held := len(d.server.Snapshot().Partitions)
-	d.log.Info("draining", "signal", first.String(), "partitions", held, "timeout", shortDuration(d.options.drainTimeout))
+	d.log.Info("draining", "signal", first.String(), "partitions", held, "timeout",
+		shortDuration(d.options.drainTimeout))
 	ctx, cancel := context.WithTimeoutCause(context.Background(), d.options.drainTimeout,
 		fmt.Errorf("--drain-timeout of %s has passed", shortDuration(d.options.drainTimeout)))
 	defer cancel()
@@ -221,7 +222,8 @@ func (d *service) drain(first os.Signal, signals <-chan os.Signal) error {
 	if err := d.server.Drain(ctx); err != nil {
 		partitions := d.server.Snapshot().Partitions
 		dropped := &droppedError{partitions: notConsumed(partitions), cause: err}
-		d.log.Warn("stopping with partitions", "error", err, "partitions", len(partitions), "not_consumed", dropped.partitions)
+		d.log.Warn("stopping with partitions", "error", err, "partitions", len(partitions), "not_consumed",
+			dropped.partitions)
 		if dropped.partitions == 0 {
 			return nil // what is left was read, or had failed
 		}

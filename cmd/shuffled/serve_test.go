@@ -71,7 +71,8 @@ func write(t *testing.T, p shuffle.ResultPartition, records ...string) writer.Co
 // oneInput opens a gate of one channel.
 func oneInput(t *testing.T, c *client.Client, id shuffle.PartitionID) shuffle.InputGate {
 	t.Helper()
-	gate, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}, Timeout: daemontest.Patience})
+	gate, err := c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}},
+		Timeout: daemontest.Patience})
 	require.NoError(t, err)
 	return gate
 }
@@ -107,7 +108,8 @@ func TestInterruptStopsLikeTerminate(t *testing.T) {
 }
 
 func TestSettingsComeFromTheEnvironment(t *testing.T) {
-	d := daemontest.Start(t, daemontest.Options{Env: []string{asProgram, "SHUFFLED_SEGMENT_SIZE=8KiB", "SHUFFLED_MEMORY=1GiB"}})
+	d := daemontest.Start(t,
+		daemontest.Options{Env: []string{asProgram, "SHUFFLED_SEGMENT_SIZE=8KiB", "SHUFFLED_MEMORY=1GiB"}})
 	require.Equal(t, "8KiB", d.FindLog("shuffled starts")["segment_size"])
 	require.Equal(t, "64MiB", d.FindLog("shuffled starts")["memory"], "the flag goes first")
 }
@@ -127,7 +129,8 @@ func TestDaemonShedsPartitionsBeforeItRunsOutOfDescriptors(t *testing.T) {
 	c := dial(t, d)
 	var partitions []shuffle.ResultPartition
 	for {
-		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+			Subpartitions: 1})
 		if err != nil {
 			require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
 			require.ErrorContains(t, err, "limit RLIMIT_NOFILE of the daemon")
@@ -143,7 +146,8 @@ func TestDaemonShedsPartitionsBeforeItRunsOutOfDescriptors(t *testing.T) {
 		require.NoError(t, p.Close())
 	}
 	eventually(t, "there is room again", func() bool {
-		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+		p, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+			Subpartitions: 1})
 		return err == nil && p.Close() == nil
 	})
 	require.Equal(t, 50, clientDescriptors(100))
@@ -326,7 +330,8 @@ func TestSecondDaemonIsTurnedAwayWithThePidOfTheFirst(t *testing.T) {
 	first := start(t)
 	second := launch(t, first.Socket)
 	require.Equal(t, exitError, second.Wait())
-	require.Contains(t, second.LogText(), "another shuffled is running with this socket (pid "+strconv.Itoa(first.PID())+")")
+	require.Contains(t, second.LogText(),
+		"another shuffled is running with this socket (pid "+strconv.Itoa(first.PID())+")")
 	c := dial(t, first)
 	_, err := c.List(testContext(t))
 	require.NoError(t, err)
@@ -410,7 +415,8 @@ func TestProfilesAreServed(t *testing.T) {
 func TestProfilesAreOffUnlessAskedFor(t *testing.T) {
 	require.False(t, newServeOptions().pprof)
 	d := start(t, "--pprof=false")
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1"} {
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline",
+		"/debug/pprof/profile?seconds=1"} {
 		status, _ := d.Get(path)
 		require.Equal(t, http.StatusNotFound, status, path)
 	}

@@ -34,7 +34,8 @@ func (v sizeValue) Set(text string) error {
 		kind = "a power of two "
 	}
 	if n < v.least || n > v.most || v.powerOfTwo && bits.OnesCount64(uint64(n)) != 1 {
-		return fmt.Errorf("got %d bytes, want %sfrom %s to %s", n, kind, units.FormatSize(v.least), units.FormatSize(v.most))
+		return fmt.Errorf("got %d bytes, want %sfrom %s to %s", n, kind, units.FormatSize(v.least),
+			units.FormatSize(v.most))
 	}
 	*v.bytes = n
 	return nil
@@ -68,7 +69,8 @@ func (v durationValue) String() string { return shortDuration(*v.d) }
 func (v durationValue) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < v.least || d > v.most {
-		return fmt.Errorf("want a time with its unit from %s to %s, such as 1m30s", shortDuration(v.least), shortDuration(v.most))
+		return fmt.Errorf("want a time with its unit from %s to %s, such as 1m30s", shortDuration(v.least),
+			shortDuration(v.most))
 	}
 	*v.d = d
 	return nil
@@ -123,7 +125,8 @@ func (v idsValue) Set(text string) error {
 		}
 		id, err := strconv.ParseUint(field, 10, 32)
 		if err != nil || id == 1<<32-1 {
-			return fmt.Errorf("%q is not a numeric id from 0 to %d; want a comma-separated list, such as 1000,1001", field, uint32(1<<32-2))
+			return fmt.Errorf("%q is not a numeric id from 0 to %d; want a comma-separated list, such as 1000,1001",
+				field, uint32(1<<32-2))
 		}
 		ids = append(ids, uint32(id))
 	}

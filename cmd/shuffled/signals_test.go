@@ -44,7 +44,8 @@ func TestHangUpIsIgnoredUnderNohup(t *testing.T) {
 
 func TestSignalsThatMeanNothingHereChangeNothing(t *testing.T) {
 	d := start(t)
-	for _, s := range []unix.Signal{unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGWINCH, unix.SIGXFSZ} {
+	for _, s := range []unix.Signal{unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGWINCH,
+		unix.SIGXFSZ} {
 		d.Signal(s)
 	}
 	status, _ := d.Get("/readyz")

@@ -112,7 +112,8 @@ func prepareDirectory(dir string, gid int) error {
 
 func giveToGroup(path string, gid int) error {
 	if err := os.Lchown(path, -1, gid); err != nil {
-		return fmt.Errorf("give %s to group %d: %w: the daemon must be root or a member of it", path, gid, withoutPath(err))
+		return fmt.Errorf("give %s to group %d: %w: the daemon must be root or a member of it", path, gid,
+			withoutPath(err))
 	}
 	return nil
 }
@@ -127,7 +128,8 @@ func removeStale(path string) error {
 		return fmt.Errorf("socket %s: %w", path, withoutPath(err))
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("socket %s: there is a file that is no socket (%s): remove it or choose another --socket", path, info.Mode())
+		return fmt.Errorf("socket %s: there is a file that is no socket (%s): remove it or choose another --socket",
+			path, info.Mode())
 	}
 	conn, err := net.Dial("unixpacket", path)
 	if conn != nil {

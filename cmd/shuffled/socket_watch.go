@@ -82,7 +82,8 @@ func (d *service) watchSocket(ctx context.Context, serve func(net.Listener)) {
 		}
 		d.ready.add(reason)
 		if said == "" {
-			d.log.Warn("somebody removed or replaced the daemon's socket or its lock: new clients may not find it", "reason", reason, "socket", d.socket.path)
+			d.log.Warn("somebody removed or replaced the daemon's socket or its lock: new clients may not find it",
+				"reason", reason, "socket", d.socket.path)
 		}
 		listener, err := d.socket.restore()
 		if listener != nil {

@@ -38,7 +38,8 @@ func TestSocketThatSomebodyRemovedIsThereAgain(t *testing.T) {
 	}{
 		{"socket", "socket_removed", func(t *testing.T, socket string) { require.NoError(t, os.Remove(socket)) }},
 		{"lock", "lock_removed", func(t *testing.T, socket string) { require.NoError(t, os.Remove(socket+".lock")) }},
-		{"directory", "socket_removed", func(t *testing.T, socket string) { require.NoError(t, os.RemoveAll(filepath.Dir(socket))) }},
+		{"directory", "socket_removed",
+			func(t *testing.T, socket string) { require.NoError(t, os.RemoveAll(filepath.Dir(socket))) }},
 		{"directory, and made again", "socket_removed", func(t *testing.T, socket string) {
 			require.NoError(t, os.RemoveAll(filepath.Dir(socket)))
 			require.NoError(t, os.Mkdir(filepath.Dir(socket), 0o700))
@@ -66,7 +67,8 @@ func TestSocketThatSomebodyRemovedIsThereAgain(t *testing.T) {
 
 			second := launch(t, d.Socket)
 			require.Equal(t, exitError, second.Wait())
-			require.Contains(t, second.LogText(), "another shuffled is running with this socket (pid "+strconv.Itoa(d.PID())+")")
+			require.Contains(t, second.LogText(),
+				"another shuffled is running with this socket (pid "+strconv.Itoa(d.PID())+")")
 			requireServes(t, d)
 		})
 	}

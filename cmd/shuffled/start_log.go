@@ -15,12 +15,16 @@ func (d *service) logStart(descriptors uint64, degradations []degradation) {
 	limits := o.config().Limits
 	attrs := []any{
 		"version", programVersion(), "pid", os.Getpid(), "socket", o.socket,
-		"memory", units.FormatSize(o.memory), "segment_size", units.FormatSize(o.segmentSize), "segments", o.memory / o.segmentSize,
-		"max_control_memory", units.ShortSize(limits.ControlMemory), "max_heap_memory", units.ShortSize(limits.HeapMemory),
+		"memory", units.FormatSize(o.memory), "segment_size", units.FormatSize(o.segmentSize), "segments",
+		o.memory / o.segmentSize,
+		"max_control_memory", units.ShortSize(limits.ControlMemory), "max_heap_memory",
+		units.ShortSize(limits.HeapMemory),
 		"isolation", o.isolation, "huge_pages", o.hugePages, "descriptors", descriptors,
 		"most_partitions", min(limits.Partitions, clientDescriptors(descriptors)/2),
-		"charged_cgroup", o.budget.cgroup, "cgroup_limit", d.limitText(), "machine_memory", units.ShortSize(o.budget.ram),
-		"may_connect", o.mayConnect(), "retention", shortDuration(o.retention), "drain_timeout", shortDuration(o.drainTimeout),
+		"charged_cgroup", o.budget.cgroup, "cgroup_limit", d.limitText(), "machine_memory",
+		units.ShortSize(o.budget.ram),
+		"may_connect", o.mayConnect(), "retention", shortDuration(o.retention), "drain_timeout",
+		shortDuration(o.drainTimeout),
 		"restart", "keeps nothing: unread partitions end with the daemon, attached pairs go on",
 	}
 	if d.admin != nil {
@@ -41,7 +45,8 @@ func (d *service) logStart(descriptors uint64, degradations []degradation) {
 			"max_partitions", limits.Partitions, "most_partitions", most)
 	}
 	if d.admin != nil && !isLoopback(d.admin.address()) {
-		d.log.Warn("metrics can be read from other hosts", "metrics_address", d.admin.address().String(), "pprof", o.pprof)
+		d.log.Warn("metrics can be read from other hosts", "metrics_address", d.admin.address().String(), "pprof",
+			o.pprof)
 	}
 }
 

@@ -48,7 +48,8 @@ func uidOfSocket(local, remote netip.AddrPort) (uid uint32, err error) {
 		return 0, fmt.Errorf("open a socket for socket diagnosis: %w", err)
 	}
 	defer unix.Close(fd)
-	if err := unix.Sendto(fd, inetDiagRequest(local, remote), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(fd, inetDiagRequest(local, remote), 0,
+		&unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return 0, fmt.Errorf("ask for the socket of %s: %w", local, err)
 	}
 	var answer [1024]byte
@@ -57,7 +58,8 @@ func uidOfSocket(local, remote netip.AddrPort) (uid uint32, err error) {
 		return 0, fmt.Errorf("ask for the socket of %s: %w", local, err)
 	}
 	body := answer[min(n, netlinkHeaderSize):n]
-	if n < netlinkHeaderSize || binary.NativeEndian.Uint16(answer[4:]) != sockDiagByFamily || len(body) < inetDiagUIDOffset+8 {
+	if n < netlinkHeaderSize || binary.NativeEndian.Uint16(answer[4:]) != sockDiagByFamily ||
+		len(body) < inetDiagUIDOffset+8 {
 		return 0, fmt.Errorf("the kernel knows no socket of %s", local)
 	}
 	if inode := binary.NativeEndian.Uint32(body[inetDiagUIDOffset+4:]); inode == 0 { // the user it tells is 0 then

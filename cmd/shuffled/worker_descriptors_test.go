@@ -64,7 +64,8 @@ func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 
 	for free := range uint64(2) { // a region and its doorbell need two
 		createErr := untilRefused(t, free, func() (io.Closer, error) {
-			return c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+			return c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+				Subpartitions: 1})
 		})
 		gateErr := untilRefused(t, free, func() (io.Closer, error) {
 			return c.OpenGate(testContext(t), shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
@@ -78,7 +79,8 @@ func TestWorkerWithoutAFreeDescriptorLosesThatCallOnly(t *testing.T) {
 	}
 	write(t, p, "the others go on")
 	require.Equal(t, 1, countBuffers(t, gate))
-	again, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1})
+	again, err := c.CreatePartition(testContext(t), shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+		Subpartitions: 1})
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
 	require.NoError(t, p.Close())

@@ -63,7 +63,8 @@ const (
 	CopyReturns
 )
 
-var copySourceNames = [...]string{"not measured", "copy functions", "sizes asked of copy functions", "results of system calls"}
+var copySourceNames = [...]string{"not measured", "copy functions", "sizes asked of copy functions",
+	"results of system calls"}
 
 // String returns the source in words.
 func (s CopySource) String() string {
@@ -189,7 +190,8 @@ func (c *RoleCounts) sub(earlier *RoleCounts) RoleCounts {
 		Switches:    both(c.Switches, earlier.Switches, SwitchCounts.sub),
 		WakeLatency: c.WakeLatency.sub(earlier.WakeLatency),
 		Faults: both(c.Faults, earlier.Faults, func(a, b FaultCounts) FaultCounts {
-			return FaultCounts{rise(a.User, b.User), rise(a.Kernel, b.Kernel), rise(a.Major, b.Major), rise(a.FirstTouches, b.FirstTouches)}
+			return FaultCounts{rise(a.User, b.User), rise(a.Kernel, b.Kernel), rise(a.Major, b.Major),
+				rise(a.FirstTouches, b.FirstTouches)}
 		}),
 	}
 	for i := range d.Channels {
@@ -211,7 +213,8 @@ func (c FutexCalls) sub(earlier FutexCalls) FutexCalls {
 }
 
 func (c SwitchCounts) sub(earlier SwitchCounts) SwitchCounts {
-	d := SwitchCounts{Voluntary: rise(c.Voluntary, earlier.Voluntary), Involuntary: rise(c.Involuntary, earlier.Involuntary)}
+	d := SwitchCounts{Voluntary: rise(c.Voluntary, earlier.Voluntary),
+		Involuntary: rise(c.Involuntary, earlier.Involuntary)}
 	for i := range d.OffCPU {
 		d.OffCPU[i] = OffCPU{
 			Stays: rise(c.OffCPU[i].Stays, earlier.OffCPU[i].Stays),

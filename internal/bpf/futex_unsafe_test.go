@@ -23,7 +23,8 @@ const (
 // callFutex calls futex without a timeout, w being the second futex too. It returns
 // how many threads were woken.
 func callFutex(w *memseg.Word32, op int, value uint32) (int, error) {
-	n, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), uintptr(op), uintptr(value), 0, uintptr(unsafe.Pointer(w)), 1<<32-1)
+	n, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), uintptr(op), uintptr(value), 0,
+		uintptr(unsafe.Pointer(w)), 1<<32-1)
 	return int(n), errnoOf(errno)
 }
 
@@ -39,13 +40,15 @@ func callFutexWaitv(w *memseg.Word32, value uint32) error {
 
 // callFutexWait calls futex_wait (Linux 6.7).
 func callFutexWait(w *memseg.Word32, value uint32, flags int) error {
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAIT, uintptr(unsafe.Pointer(w)), uintptr(value), 1<<32-1, uintptr(flags), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAIT, uintptr(unsafe.Pointer(w)), uintptr(value), 1<<32-1,
+		uintptr(flags), 0, 0)
 	return errnoOf(errno)
 }
 
 // callFutexWake calls futex_wake (Linux 6.7).
 func callFutexWake(w *memseg.Word32, n int, flags int) (int, error) {
-	woken, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAKE, uintptr(unsafe.Pointer(w)), 1<<32-1, uintptr(n), uintptr(flags), 0, 0)
+	woken, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAKE, uintptr(unsafe.Pointer(w)), 1<<32-1, uintptr(n),
+		uintptr(flags), 0, 0)
 	return int(woken), errnoOf(errno)
 }
 

@@ -33,7 +33,8 @@ func requireLLVM(t *testing.T, want string) {
 		}
 		version := regexp.MustCompile(`version (\d+)`).FindSubmatch(output)
 		if version == nil || string(version[1]) != want {
-			t.Skipf("the objects were compiled with LLVM %s, and %s is %s", want, tool, strings.SplitN(string(output), "\n", 2)[0])
+			t.Skipf("the objects were compiled with LLVM %s, and %s is %s", want, tool,
+				strings.SplitN(string(output), "\n", 2)[0])
 		}
 	}
 }
@@ -56,6 +57,7 @@ func TestCommittedObjectsAreWhatTheirSourceCompilesTo(t *testing.T) {
 		require.NoError(t, err)
 		generated, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		require.NoError(t, err)
-		require.True(t, string(committed) == string(generated), "%s is not what programs/ generate: run go generate ./internal/bpf", entry.Name())
+		require.True(t, string(committed) == string(generated),
+			"%s is not what programs/ generate: run go generate ./internal/bpf", entry.Name())
 	}
 }

@@ -82,7 +82,8 @@ func TestHandOffsOfUnwatchedProcessesAreNotCounted(t *testing.T) {
 	play := rehearse(t, "publisher", "consumer")
 	require.NoError(t, tracer.Watch(play.pid(1), Consumer))
 	got := countsOf(t, tracer, play.perform).Handoff
-	require.Equal(t, Handoff{Consumed: 3 * handedOff, ConsumedBytes: handedOff * (handedOff - 1) / 2, Missed: 3 * handedOff}, *got)
+	require.Equal(t, Handoff{Consumed: 3 * handedOff, ConsumedBytes: handedOff * (handedOff - 1) / 2,
+		Missed: 3 * handedOff}, *got)
 }
 
 func TestExecutableWithoutProbesIsMissing(t *testing.T) {

@@ -121,7 +121,8 @@ func (l *loader) load(spec *ebpf.ProgramSpec) (*ebpf.Program, error) {
 		},
 		ebpf.CollectionOptions{MapReplacements: l.maps, Cache: l.types})
 	if errors.Is(err, unix.EPERM) {
-		return nil, fmt.Errorf("load: the kernel or a security policy does not allow %s programs: %w", strings.TrimSuffix(spec.SectionName, spec.AttachTo), unix.EPERM)
+		return nil, fmt.Errorf("load: the kernel or a security policy does not allow %s programs: %w",
+			strings.TrimSuffix(spec.SectionName, spec.AttachTo), unix.EPERM)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)

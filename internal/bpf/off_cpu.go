@@ -42,7 +42,8 @@ const (
 )
 
 var offCPUNames = [OffCPUReasons]string{
-	"futex (shared)", "futex (private)", "epoll", "socket", "pipe", "nanosleep", "page fault", "yield", "preempted", "other",
+	"futex (shared)", "futex (private)", "epoll", "socket", "pipe", "nanosleep", "page fault", "yield", "preempted",
+	"other",
 }
 
 // String returns the reason in lower case.

@@ -88,7 +88,8 @@ var copyFunctions = []struct {
 	{"_copy_to_iter", false, tracerProgCopiedToUser, tracerProgRequestedToUser},
 	{"_copy_from_iter", false, tracerProgCopiedFromUser, tracerProgRequestedFromUser},
 	{"copy_folio_from_iter_atomic", true, tracerProgCopiedFromUser4, tracerProgRequestedFromUser4},
-	{"copy_page_from_iter_atomic", true, tracerProgCopiedFromUser4, tracerProgRequestedFromUser4}, // its name in older kernels
+	// its name in older kernels
+	{"copy_page_from_iter_atomic", true, tracerProgCopiedFromUser4, tracerProgRequestedFromUser4},
 	{"_copy_from_iter_nocache", true, tracerProgCopiedFromUser, tracerProgRequestedFromUser},
 	{"csum_and_copy_from_iter_full", true, tracerProgCopiedFromUserFull, tracerProgRequestedFromUserFull},
 	{"csum_and_copy_to_iter", true, tracerProgCopiedToUser4, tracerProgRequestedToUser4},

@@ -135,12 +135,14 @@ type block struct {
 }
 
 var blocks = map[string]block{
-	"pipe":   {OffPipe, openPipe, blockingRead, unix.SYS_READ},
-	"stream": {OffSocket, func() (int, int, error) { return openSocketPair(unix.SOCK_STREAM) }, blockingRead, unix.SYS_READ},
-	"packet": {OffSocket, func() (int, int, error) { return openSocketPair(unix.SOCK_SEQPACKET) }, blockingReceive, unix.SYS_RECVFROM},
-	"tcp":    {OffSocket, openTCP, blockingRead, unix.SYS_READ},
-	"poll":   {OffEpoll, openEvent, blockingPoll, unix.SYS_PPOLL},
-	"event":  {OffOther, openEvent, blockingRead, unix.SYS_READ},
+	"pipe": {OffPipe, openPipe, blockingRead, unix.SYS_READ},
+	"stream": {OffSocket, func() (int, int, error) { return openSocketPair(unix.SOCK_STREAM) }, blockingRead,
+		unix.SYS_READ},
+	"packet": {OffSocket, func() (int, int, error) { return openSocketPair(unix.SOCK_SEQPACKET) }, blockingReceive,
+		unix.SYS_RECVFROM},
+	"tcp":   {OffSocket, openTCP, blockingRead, unix.SYS_READ},
+	"poll":  {OffEpoll, openEvent, blockingPoll, unix.SYS_PPOLL},
+	"event": {OffOther, openEvent, blockingRead, unix.SYS_READ},
 }
 
 func openEvent() (to, from int, _ error) {

@@ -124,11 +124,13 @@ func TestNumbersInCAreThoseInGo(t *testing.T) {
 	calls, err := os.ReadFile("programs/syscalls.h")
 	require.NoError(t, err)
 	for first, want := range map[string][]string{
-		"ROLE_OTHER,":       {"ROLE_OTHER", "ROLE_PRODUCER", "ROLE_CONSUMER", "ROLE_DAEMON"},
-		"IN, /* to":         {"IN", "OUT"},
-		"UNIX_STREAM,":      {"UNIX_STREAM", "UNIX_PACKET", "TCP", "PIPE", "SHMEM", "FILE", "OTHER_CHANNEL"},
-		"OFF_FUTEX_SHARED,": {"OFF_FUTEX_SHARED", "OFF_FUTEX_PRIVATE", "OFF_EPOLL", "OFF_SOCKET", "OFF_PIPE", "OFF_NANOSLEEP", "OFF_PAGE_FAULT", "OFF_YIELD", "OFF_PREEMPTED", "OFF_OTHER"},
-		"CALL_PLAIN,":       {"CALL_PLAIN", "CALL_READS", "CALL_WRITES", "CALL_SPLICES", "CALL_PEEKS", "CALL_POKES", "CALL_FUTEX", "CALL_FUTEX_WAITV", "CALL_FUTEX_WAIT", "CALL_FUTEX_WAKE", "CALL_FUTEX_REQUEUE"},
+		"ROLE_OTHER,":  {"ROLE_OTHER", "ROLE_PRODUCER", "ROLE_CONSUMER", "ROLE_DAEMON"},
+		"IN, /* to":    {"IN", "OUT"},
+		"UNIX_STREAM,": {"UNIX_STREAM", "UNIX_PACKET", "TCP", "PIPE", "SHMEM", "FILE", "OTHER_CHANNEL"},
+		"OFF_FUTEX_SHARED,": {"OFF_FUTEX_SHARED", "OFF_FUTEX_PRIVATE", "OFF_EPOLL", "OFF_SOCKET", "OFF_PIPE",
+			"OFF_NANOSLEEP", "OFF_PAGE_FAULT", "OFF_YIELD", "OFF_PREEMPTED", "OFF_OTHER"},
+		"CALL_PLAIN,": {"CALL_PLAIN", "CALL_READS", "CALL_WRITES", "CALL_SPLICES", "CALL_PEEKS", "CALL_POKES",
+			"CALL_FUTEX", "CALL_FUTEX_WAITV", "CALL_FUTEX_WAIT", "CALL_FUTEX_WAKE", "CALL_FUTEX_REQUEUE"},
 	} {
 		require.Equal(t, want, enumFrom(string(state)+string(calls), first)[:len(want)])
 	}

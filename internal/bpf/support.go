@@ -39,11 +39,13 @@ func checkSupport() error {
 	if len(missing) > 0 {
 		return unsupported("run as root, or with %s", strings.Join(missing, " and "))
 	}
-	if mode, err := os.ReadFile("/sys/kernel/security/lockdown"); err == nil && bytes.Contains(mode, []byte("[confidentiality]")) {
+	if mode, err := os.ReadFile("/sys/kernel/security/lockdown"); err == nil &&
+		bytes.Contains(mode, []byte("[confidentiality]")) {
 		return unsupported("kernel lockdown is in confidentiality mode, which keeps programs from reading kernel memory")
 	}
 	if namespace, err := os.Readlink("/proc/self/ns/pid"); err == nil && namespace != initialPIDNamespace {
-		return unsupported("this process is in the pid namespace %s, where pids are not those that the kernel sees", namespace)
+		return unsupported("this process is in the pid namespace %s, where pids are not those that the kernel sees",
+			namespace)
 	}
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); errors.Is(err, os.ErrNotExist) {
 		return unsupported("the kernel does not describe its types: no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)")

@@ -75,7 +75,8 @@ func open(o Options) (*Tracer, error) {
 	l.withoutTracing, l.withoutProbes = o.withoutTracing, o.withoutProbes
 	attached := attachParts(l, o.Executable)
 	if len(l.attached) == 0 {
-		return nil, errors.Join(unsupported("no part can be attached, the first of them: %s", attached.missing[0]), l.close())
+		return nil, errors.Join(unsupported("no part can be attached, the first of them: %s", attached.missing[0]),
+			l.close())
 	}
 	l.spec, l.types = nil, nil // megabytes that nobody needs any more
 	return &Tracer{attached: attached, loader: l}, nil

@@ -124,7 +124,8 @@ func TestTwoTracersCountTheSame(t *testing.T) {
 
 // What the parts that are missing would have measured is nil, and nothing else.
 func TestMissingPartsHaveNoFigures(t *testing.T) {
-	all := attachments{syscalls: true, switches: true, wakes: true, faults: true, handoff: true, copySource: CopyFunctions}
+	all := attachments{syscalls: true, switches: true, wakes: true, faults: true, handoff: true,
+		copySource: CopyFunctions}
 	without := func(change func(a *attachments)) Counts {
 		a := all
 		change(&a)
@@ -139,8 +140,14 @@ func TestMissingPartsHaveNoFigures(t *testing.T) {
 		{"system calls", func(a *attachments) { a.syscalls = false }, func(_ *Counts, r *RoleCounts) {
 			r.Syscalls, r.Returned, r.Futex, r.Channels = nil, nil, nil, [Channels]*ChannelCounts{}
 		}},
-		{"switches", func(a *attachments) { a.switches = false }, func(_ *Counts, r *RoleCounts) { r.Switches, r.WakeLatency = nil, nil }},
-		{"wake-ups", func(a *attachments) { a.wakes = false }, func(c *Counts, r *RoleCounts) { c.Wakes, r.WakeLatency = nil, nil }},
+		{"switches", func(a *attachments) { a.switches = false }, func(_ *Counts, r *RoleCounts) {
+			r.Switches,
+				r.WakeLatency = nil, nil
+		}},
+		{"wake-ups", func(a *attachments) { a.wakes = false }, func(c *Counts, r *RoleCounts) {
+			c.Wakes,
+				r.WakeLatency = nil, nil
+		}},
 		{"faults", func(a *attachments) { a.faults = false }, func(_ *Counts, r *RoleCounts) { r.Faults = nil }},
 		{"hand-offs", func(a *attachments) { a.handoff = false }, func(c *Counts, _ *RoleCounts) { c.Handoff = nil }},
 		{"copies", func(a *attachments) { a.copySource = CopyNotMeasured }, func(c *Counts, r *RoleCounts) {

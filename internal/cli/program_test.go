@@ -17,7 +17,8 @@ func execute(t *testing.T, args ...string) (memory, stdout, stderr string, err e
 	root := &cobra.Command{Use: "program"}
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	serve := &cobra.Command{Use: "serve", Short: "Run the daemon", Args: NoArguments, Run: func(*cobra.Command, []string) {}}
+	serve := &cobra.Command{Use: "serve", Short: "Run the daemon", Args: NoArguments,
+		Run: func(*cobra.Command, []string) {}}
 	serve.Flags().StringVar(&memory, "memory", "1GiB", "how much")
 	serve.Flags().IntP("output", "o", 0, "a number")
 	root.AddCommand(serve)

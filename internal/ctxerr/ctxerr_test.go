@@ -46,7 +46,8 @@ func TestBothTheContextsErrorAndTheUsersCauseAreFound(t *testing.T) {
 // A cause may be the error of another gate: what happened there is no news of
 // this one.
 func TestASentinelOfOursInACauseIsNotFound(t *testing.T) {
-	for _, own := range []error{io.EOF, io.ErrUnexpectedEOF, shuffle.ErrProducerLost, shuffle.ErrPartitionFailed, shuffle.ErrClosed} {
+	for _, own := range []error{io.EOF, io.ErrUnexpectedEOF, shuffle.ErrProducerLost, shuffle.ErrPartitionFailed,
+		shuffle.ErrClosed} {
 		cause := fmt.Errorf("other gate: %w", own)
 		err := ctxerr.Of(ended(cause))
 		require.NotErrorIs(t, err, own)

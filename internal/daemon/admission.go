@@ -174,12 +174,14 @@ func (c *creation) complete() error {
 	s.server.statistics.partitionCreated()
 	created := r.created()
 	s.answerFunc(c.requestID, sharedAnswer, func() (*controlpb.ServerMessage, ipc.FDs, error) {
-		fds, err := s.server.share(s.outbox.Ended(), func() (ipc.FDs, error) { return shareReadWrite(r.memory.memfd, r.memory.doorbell) })
+		fds, err := s.server.share(s.outbox.Ended(),
+			func() (ipc.FDs, error) { return shareReadWrite(r.memory.memfd, r.memory.doorbell) })
 		if err != nil {
 			s.forgetPartition(r)
 			return nil, nil, c.fail(fmt.Errorf("create partition %s: %w", r.spec.Label(), describeShortage(err)))
 		}
-		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionCreated{PartitionCreated: created}}, fds, nil
+		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionCreated{PartitionCreated: created}},
+			fds, nil
 	})
 	r.start()
 	return nil
@@ -220,7 +222,8 @@ func (c *creation) expire() {
 // otherwise.
 func (c *creation) abandon(reason error) {
 	if c.withdraw() != nil {
-		c.session.refuseRequest(c.requestID, c.fail(fmt.Errorf("create partition %s: %w", c.region.spec.Label(), reason)))
+		c.session.refuseRequest(c.requestID,
+			c.fail(fmt.Errorf("create partition %s: %w", c.region.spec.Label(), reason)))
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 
 // fullServer returns a server of 18 segments, and a client whose partition may use
 // them all and has them.
-func fullServer(t *testing.T, timeout time.Duration) (s *testServer, rich *rawClient, created *controlpb.PartitionCreated, name shuffle.PartitionID) {
+func fullServer(t *testing.T, timeout time.Duration) (s *testServer, rich *rawClient,
+	created *controlpb.PartitionCreated, name shuffle.PartitionID) {
 	config := serverConfig()
 	config.Memory = 18 * 4096
 	config.AdmissionTimeout = timeout
@@ -102,7 +103,8 @@ func TestUserWhoComesLaterIsLentMoreThanHisPartitionsRequire(t *testing.T) {
 	created := poor.createUnbounded(shuffle.NewPartitionID())
 	require.NotNil(t, poor.ask(mappedMessage(created.Epoch)).GetAck())
 	require.EqualValues(t, 2+214/2, created.PoolSize, "half of the surplus, though the other has four partitions")
-	require.Len(t, poor.take(created, 13), 13, "of 24 that are kept and that nobody requires, as many as are left, with what it requires itself")
+	require.Len(t, poor.take(created, 13), 13,
+		"of 24 that are kept and that nobody requires, as many as are left, with what it requires itself")
 	poor.tell(wantMessage(created.Epoch, 8))
 	require.NotNil(t, poor.ask(listMessage()).GetPartitionList())
 	require.Equal(t, 256-224-13, s.Snapshot().Pool.Available)
@@ -133,10 +135,11 @@ func TestCreationThatWaitsInVainSaysWhoHoldsTheMemory(t *testing.T) {
 	id := shuffle.NewPartitionID()
 	refused := ipc.DecodeError(poor.ask(createMessage(id, 3)).GetError())
 	require.ErrorIs(t, refused, shuffle.ErrInsufficientBuffers)
-	require.EqualError(t, refused, fmt.Sprintf("create partition %s: insufficient number of network buffers: required 4, but only 0 available: "+
-		"of 18 segments of 4096 bytes (--memory, --segment-size), 18 are in use and 0 more reserved for partitions that require them; "+
-		"most are held by: partition %s (running) 18. Have those read, released or closed, let unread ones expire earlier (--retention), "+
-		"wait longer (--admission-timeout, 1ms), or raise --memory", id, name))
+	require.EqualError(t, refused,
+		fmt.Sprintf("create partition %s: insufficient number of network buffers: required 4, but only 0 available: "+
+			"of 18 segments of 4096 bytes (--memory, --segment-size), 18 are in use and 0 more reserved for partitions that require them; "+
+			"most are held by: partition %s (running) 18. Have those read, released or closed, let unread ones expire earlier (--retention), "+
+			"wait longer (--admission-timeout, 1ms), or raise --memory", id, name))
 	require.Len(t, s.Snapshot().Partitions, 1, "nothing is left of it")
 	require.EqualValues(t, 1, s.Snapshot().Rejects["insufficient_buffers"])
 
@@ -178,7 +181,8 @@ func TestAbandonedCreationLeavesNoTrace(t *testing.T) {
 			require.EqualValues(t, 14, poolSize(rich.note(isResized)))
 			row.abandon(poor, request)
 			s.requireWaiting(0)
-			require.Eventually(t, func() bool { return len(s.Snapshot().Partitions) == 1 }, testPatience, time.Millisecond)
+			require.Eventually(t, func() bool { return len(s.Snapshot().Partitions) == 1 }, testPatience,
+				time.Millisecond)
 			require.Equal(t, 18, s.Snapshot().Partitions[0].PoolSize, "it may have all again")
 
 			rich.tell(returnMessage(first.Epoch, &controlpb.SegmentRange{First: 2, Last: 17}))
@@ -415,10 +419,17 @@ func TestUserWhoseEndedPartitionIsKeptByAReaderLeavesTheOthersTheirs(t *testing.
 	require.NotNil(t, rich.ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_FailPartition{
 		FailPartition: &controlpb.FailPartition{Epoch: filled.Epoch, Cause: "enough"},
 	}}).GetAck())
-	rich.tell(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ClosePartition{ClosePartition: &controlpb.ClosePartition{Epoch: filled.Epoch}}})
+	rich.tell(
+		&controlpb.ClientMessage{
+			Body: &controlpb.ClientMessage_ClosePartition{
+				ClosePartition: &controlpb.ClosePartition{Epoch: filled.Epoch},
+			},
+		},
+	)
 	require.NoError(t, region.Close())
 	s.eventually("it has ended, and its reader has it", func(now Snapshot) bool {
-		return now.Memory.Ended == 56*4096 && now.Memory.Granted == 0 && len(now.Partitions) == 1 && now.Partitions[0].Readers == 1
+		return now.Memory.Ended == 56*4096 && now.Memory.Granted == 0 && len(now.Partitions) == 1 &&
+			now.Partitions[0].Readers == 1
 	})
 
 	refused := ipc.DecodeError(rich.ask(createMessage(shuffle.NewPartitionID(), 7)).GetError())
@@ -430,7 +441,8 @@ func TestUserWhoseEndedPartitionIsKeptByAReaderLeavesTheOthersTheirs(t *testing.
 	require.Len(t, poor.take(created, 4), 4)
 
 	require.NoError(t, s.partitions.Withdraw(id, 2001, shuffle.Principal{}, "by the operator"))
-	s.eventually("it is taken away, and back in the pool", func(now Snapshot) bool { return now.Memory.Ended == 0 && now.Pool.Used < 56 })
+	s.eventually("it is taken away, and back in the pool",
+		func(now Snapshot) bool { return now.Memory.Ended == 0 && now.Pool.Used < 56 })
 	require.NotNil(t, rich.ask(createMessage(shuffle.NewPartitionID(), 7)).GetPartitionCreated())
 	hangs.leave()
 	rich.leave()

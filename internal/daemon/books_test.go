@@ -59,8 +59,10 @@ func touch(region *memseg.Region, from int64, write bool) (sum byte) {
 func (s *testServer) eventually(text string, f func(now Snapshot) bool) {
 	s.t.Helper()
 	var last Snapshot
-	if !assert.Eventually(s.t, func() bool { last = s.Snapshot(); return f(last) }, testPatience, time.Millisecond, text) {
-		s.t.Fatalf("%+v, %d backed, %d withheld, totals %+v", last.Memory, last.BackedBytes, last.Pool.Withheld, last.Totals)
+	if !assert.Eventually(s.t, func() bool { last = s.Snapshot(); return f(last) }, testPatience, time.Millisecond,
+		text) {
+		s.t.Fatalf("%+v, %d backed, %d withheld, totals %+v", last.Memory, last.BackedBytes, last.Pool.Withheld,
+			last.Totals)
 	}
 }
 
@@ -68,7 +70,8 @@ func (s *testServer) eventually(text string, f func(now Snapshot) bool) {
 func requireBooksBalance(t testing.TB, s Snapshot) {
 	t.Helper()
 	m := s.Memory
-	require.Equal(t, int64(s.Pool.Total)*int64(s.SegmentSize), m.Free+m.Granted+m.Ended+m.Excess+m.LeftBehind+m.Earlier, "%+v", m)
+	require.Equal(t, int64(s.Pool.Total)*int64(s.SegmentSize), m.Free+m.Granted+m.Ended+m.Excess+m.LeftBehind+m.Earlier,
+		"%+v", m)
 }
 
 func TestMemoryThatWasNeverGrantedIsTakenAwayAndItsUserLosesHisConnection(t *testing.T) {
@@ -150,7 +153,13 @@ func TestWhatIsKeptAfterClosingIsPunchedAndStaysBooked(t *testing.T) {
 	created := c.createUnbounded(shuffle.NewPartitionID())
 	region := c.mapFirst(created.RegionSize, memseg.ReadWrite)
 	require.NotNil(t, c.ask(mappedMessage(created.Epoch)).GetAck())
-	c.tell(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_ClosePartition{ClosePartition: &controlpb.ClosePartition{Epoch: created.Epoch}}})
+	c.tell(
+		&controlpb.ClientMessage{
+			Body: &controlpb.ClientMessage_ClosePartition{
+				ClosePartition: &controlpb.ClosePartition{Epoch: created.Epoch},
+			},
+		},
+	)
 	s.eventually("it is left behind, without memory", func(now Snapshot) bool {
 		return now.Memory.LeftBehindObjects == 1 && now.BackedBytes == 0 && now.Pool.Used == 0 && now.Pool.Grants == 0
 	})
@@ -176,7 +185,8 @@ func TestWordsOfWhatWasGivenUpAreNoMemoryThatWasNotGranted(t *testing.T) {
 	require.NoError(t, err)
 	region, err := memfd.Map(memseg.ReadWrite, 0)
 	require.NoError(t, err)
-	l := &leftBehind{name: "given up", memfd: memfd, takes: []byteRange{{0, 4 * pageSize}}, control: 2 * pageSize, since: time.Now()}
+	l := &leftBehind{name: "given up", memfd: memfd, takes: []byteRange{{0, 4 * pageSize}}, control: 2 * pageSize,
+		since: time.Now()}
 	for pages, want := range map[int64]int64{1: 0, 2: 0, 3: pageSize, 4: 2 * pageSize} {
 		for i := range pages {
 			region.Bytes()[i*pageSize] = 1
@@ -245,7 +255,8 @@ func TestMemoryOfAReaderThatVanishedIsNotTakenAway(t *testing.T) {
 	v := s.leaveAReader()
 	v.producer.leave()
 	require.NoError(t, v.written.Close())
-	s.eventually("only its reader has it", func(now Snapshot) bool { return len(now.Partitions) == 0 && now.Gates == 0 })
+	s.eventually("only its reader has it",
+		func(now Snapshot) bool { return len(now.Partitions) == 0 && now.Gates == 0 })
 	now := s.Snapshot()
 	require.Equal(t, int64(now.Pool.Used)*minSegmentSize, now.Memory.LeftBehind, "it is charged as before")
 	require.Positive(t, now.Pool.Used)
@@ -314,7 +325,8 @@ func TestStrictIsolationBooksWhatTheKernelKeeps(t *testing.T) {
 	require.NotNil(t, c.ask(mappedMessage(created.Epoch)).GetAck())
 	c.tell(wantMessage(created.Epoch, 200))
 	for have := uint32(0); have < 200; {
-		resized := c.note(func(m *controlpb.ServerMessage) bool { return len(m.GetPoolResized().GetGranted()) > 0 }).GetPoolResized()
+		resized := c.note(func(m *controlpb.ServerMessage) bool { return len(m.GetPoolResized().GetGranted()) > 0 }).
+			GetPoolResized()
 		for _, r := range resized.Granted {
 			have += r.Last - r.First + 1
 		}
@@ -324,7 +336,8 @@ func TestStrictIsolationBooksWhatTheKernelKeeps(t *testing.T) {
 	require.GreaterOrEqual(t, s.Snapshot().Pool.Used, 200, "the kernel keeps their memory, so they stay charged")
 
 	c.tell(wantMessage(created.Epoch, 100))
-	again := c.note(func(m *controlpb.ServerMessage) bool { return len(m.GetPoolResized().GetGranted()) > 0 }).GetPoolResized()
+	again := c.note(func(m *controlpb.ServerMessage) bool { return len(m.GetPoolResized().GetGranted()) > 0 }).
+		GetPoolResized()
 	require.Zero(t, again.Granted[0].First, "the region has its own again")
 
 	touch(region, int64(region.Size())-40*minSegmentSize, true)

@@ -39,7 +39,8 @@ type ageBounds struct {
 func boundsOf(age time.Duration) ageBounds {
 	nanos := uint64(max(age, 0)) + uint64(100*time.Millisecond) // it begins before the daemon hears of it
 	return ageBounds{
-		nanos: nanos, bytes: mostBytesPerNano * nanos, events: mostEventsPerNano * nanos, wakeUps: nanos / nanosPerWakeUp,
+		nanos: nanos, bytes: mostBytesPerNano * nanos, events: mostEventsPerNano * nanos,
+		wakeUps: nanos / nanosPerWakeUp,
 	}
 }
 
@@ -59,7 +60,8 @@ func (c *partitionCounters) take(now regionStats, elements int, age time.Duratio
 	c.records.take(now.records, most.events, 0)
 	c.backPressuredNs.take(now.backPressuredNs, most.nanos, 0)
 	c.wakeUps.take(now.wakeUps, most.wakeUps, 0)
-	c.last = regionStats{c.bytes.counted, c.buffers.counted, c.records.counted, c.backPressuredNs.counted, c.wakeUps.counted}
+	c.last = regionStats{c.bytes.counted, c.buffers.counted, c.records.counted, c.backPressuredNs.counted,
+		c.wakeUps.counted}
 	return c.last
 }
 

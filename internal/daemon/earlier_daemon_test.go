@@ -15,7 +15,8 @@ import (
 
 // startLater starts a server while something of another one is still mapped.
 func startLater(t *testing.T, config Config) *testServer {
-	s, err := newServer(config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse, hugePageRate}, time.Millisecond)
+	s, err := newServer(config, memoryCalls{(*memseg.Memfd).Commit, (*memseg.Memfd).Collapse, hugePageRate},
+		time.Millisecond)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return &testServer{s, t}
@@ -59,7 +60,8 @@ func TestMemoryThatWorkersOfAnEarlierDaemonHoldIsNotLentAgain(t *testing.T) {
 	require.NoError(t, mine.Close())
 
 	require.NoError(t, region.Close())
-	s.eventually("it is lent once it is given back", func(now Snapshot) bool { return now.Memory.Earlier == 0 && now.Pool.Withheld == 0 })
+	s.eventually("it is lent once it is given back",
+		func(now Snapshot) bool { return now.Memory.Earlier == 0 && now.Pool.Withheld == 0 })
 	requireBooksBalance(t, s.Snapshot())
 	require.NotNil(t, d.ask(createMessage(shuffle.NewPartitionID(), 200)).GetPartitionCreated())
 }
@@ -82,7 +84,8 @@ func TestLineOfAMappingIsReadIfItIsOfAMemfd(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, sharedMapping{"7f0000000000-7f0000400000", 4711, "shuffled-gate@1234.5678"}, m)
 	for _, line := range []string{
-		"", "Rss: 12 kB", "7f0000000000-7f0000400000 rw-p 00000000 00:00 0\n", "7f0000000000-7f0000400000 rw-s 0 00:01 4711 /dev/shm/x",
+		"", "Rss: 12 kB", "7f0000000000-7f0000400000 rw-p 00000000 00:00 0\n",
+		"7f0000000000-7f0000400000 rw-s 0 00:01 4711 /dev/shm/x",
 		"7f0000000000-7f0000400000 rw-s 0 00:01 many /memfd:x",
 	} {
 		_, ok := parseMapping(line)

@@ -33,8 +33,9 @@ type flights struct {
 // newFlights returns the bounds that follow from the limits of a server.
 func newFlights(l Limits) *flights {
 	return &flights{
-		limit: ipc.Load{Bytes: max(l.HeapMemory/4, 4*flightBytes), Descriptors: int64(max(l.Descriptors/2, 2*flightDescriptors))},
-		now:   time.Now, perUID: make(map[uint32]*ipc.Load), active: make(map[*flight]struct{}),
+		limit: ipc.Load{Bytes: max(l.HeapMemory/4, 4*flightBytes),
+			Descriptors: int64(max(l.Descriptors/2, 2*flightDescriptors))},
+		now: time.Now, perUID: make(map[uint32]*ipc.Load), active: make(map[*flight]struct{}),
 	}
 }
 
@@ -104,13 +105,15 @@ func (a *flights) hasRoom(f *flight, more ipc.Load) bool {
 		if f.operator || more.Bytes <= freeFlight && more.Descriptors == 0 {
 			return true
 		}
-		little := ipc.Load{Bytes: max(most.Bytes/littlePart, flightBytes), Descriptors: max(most.Descriptors/littlePart, ipc.MessageDescriptors)}
+		little := ipc.Load{Bytes: max(most.Bytes/littlePart, flightBytes), Descriptors: max(most.Descriptors/littlePart,
+			ipc.MessageDescriptors)}
 		if own.Fits(more, little) {
 			return true
 		}
 		most = ipc.Load{Bytes: 2 * most.Bytes, Descriptors: 2 * most.Descriptors}
 	}
-	return a.total.Fits(more, most) && own.Fits(more, ipc.Load{Bytes: most.Bytes / 2, Descriptors: most.Descriptors / 2})
+	return a.total.Fits(more, most) &&
+		own.Fits(more, ipc.Load{Bytes: most.Bytes / 2, Descriptors: most.Descriptors / 2})
 }
 
 func (a *flights) book(f *flight, more ipc.Load, sign int64) {
@@ -139,7 +142,8 @@ func (f *flight) GiveBack(less ipc.Load) {
 	f.all.mu.Lock()
 	defer f.all.mu.Unlock()
 	if f.under != (ipc.Load{}) { // it may have been refreshed
-		f.all.book(f, ipc.Load{Bytes: min(less.Bytes, f.under.Bytes), Descriptors: min(less.Descriptors, f.under.Descriptors)}, -1)
+		f.all.book(f, ipc.Load{Bytes: min(less.Bytes, f.under.Bytes),
+			Descriptors: min(less.Descriptors, f.under.Descriptors)}, -1)
 		f.forgetIfEmpty()
 	}
 }

@@ -37,7 +37,8 @@ func TestHeapIsBookedAsMeasured(t *testing.T) {
 			gate := c.openGate(inputs)
 			for first := 0; first < inputs; first += 10 {
 				subpartitions := make([]uint32, 10)
-				require.NotNil(t, c.ask(addInputsMessage(gate, uint32(first), shuffle.NewPartitionID(), subpartitions...)).GetAck())
+				require.NotNil(t,
+					c.ask(addInputsMessage(gate, uint32(first), shuffle.NewPartitionID(), subpartitions...)).GetAck())
 			}
 		},
 		"waiting inputs, each of another partition": func() {

@@ -55,7 +55,8 @@ func checkHost(config Config) error {
 // largestRegion is the size of a partition that may have all of the memory.
 func (c *Config) largestRegion() (int64, error) {
 	segments := min(c.Memory/int64(c.SegmentSize), maxSegments)
-	layout, err := memseg.NewPartitionLayout(uint32(shuffle.Pipelined), shuffle.PartitionID{}, 0, 1, int(segments), c.SegmentSize)
+	layout, err := memseg.NewPartitionLayout(uint32(shuffle.Pipelined), shuffle.PartitionID{}, 0, 1, int(segments),
+		c.SegmentSize)
 	if err != nil {
 		return 0, fmt.Errorf("largest region: %w", err)
 	}

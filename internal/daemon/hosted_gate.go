@@ -39,7 +39,8 @@ type hostedChannel struct {
 
 // newHostedGate makes the region of a gate and books it; free gives it back.
 func (s *session) newHostedGate(channels int, name string) (*hostedGate, error) {
-	g := &hostedGate{session: s, id: s.server.nextID.Add(1), name: name, created: s.server.config.Now(), channels: make([]*hostedChannel, channels)}
+	g := &hostedGate{session: s, id: s.server.nextID.Add(1), name: name, created: s.server.config.Now(),
+		channels: make([]*hostedChannel, channels)}
 	if err := g.create(channels); err != nil {
 		g.free()
 		return nil, describeShortage(err)
@@ -54,7 +55,8 @@ func (g *hostedGate) create(channels int) (err error) {
 		return err
 	}
 	use := account{
-		gates: 1, control: g.layout.RegionSize() + memseg.DoorbellSize(channels), heap: gateHeap + inputHeap*int64(channels),
+		gates: 1, control: g.layout.RegionSize() + memseg.DoorbellSize(channels),
+		heap: gateHeap + inputHeap*int64(channels),
 	}
 	if err = server.ledger.reserve(g.session.who.UID, use); err != nil {
 		return err
@@ -63,7 +65,8 @@ func (g *hostedGate) create(channels int) (err error) {
 	if g.memfd, err = memseg.CreateMemfd(server.objectName("gate"), g.layout.RegionSize()); err != nil {
 		return err
 	}
-	if g.doorbell, err = memseg.CreateOpenMemfd(server.objectName("doorbell"), memseg.DoorbellSize(channels)); err != nil {
+	if g.doorbell, err = memseg.CreateOpenMemfd(server.objectName("doorbell"),
+		memseg.DoorbellSize(channels)); err != nil {
 		return err
 	}
 	for _, m := range []*memseg.Memfd{g.memfd, g.doorbell} {
@@ -103,7 +106,8 @@ func (g *hostedGate) giveBack() {
 	server.mu.Unlock()
 	who := g.session.who
 	server.books.leave(&leftBehind{
-		name: fmt.Sprintf("gate %d %q", g.id, g.name), uid: who.UID, pid: who.PID, memfd: g.memfd, doorbell: g.doorbell, use: g.use,
+		name: fmt.Sprintf("gate %d %q", g.id, g.name), uid: who.UID, pid: who.PID, memfd: g.memfd, doorbell: g.doorbell,
+		use: g.use,
 	})
 }
 

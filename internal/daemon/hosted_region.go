@@ -68,7 +68,8 @@ func (s *Server) newHostedRegion(session *session, spec shuffle.PartitionSpec) (
 func (r *hostedRegion) plan() (err error) {
 	s := r.server
 	required, most := s.poolBounds(r.spec)
-	r.layout, err = memseg.NewPartitionLayout(uint32(r.spec.Type), r.spec.ID, 0, r.spec.Subpartitions, most, s.config.SegmentSize)
+	r.layout, err = memseg.NewPartitionLayout(uint32(r.spec.Type), r.spec.ID, 0, r.spec.Subpartitions, most,
+		s.config.SegmentSize)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,8 @@ func (r *hostedRegion) controlBytes() int64 {
 // there it waits, unless the server refuses at once, and admitted is called once they
 // are, possibly before createGrant has returned.
 func (r *hostedRegion) createGrant(admitted func()) (waits bool, err error) {
-	spec := pool.GrantSpec{Required: r.required, Max: max(r.layout.Segments, r.required), User: r.uid, MayUseKept: isPrivileged(r.uid)}
+	spec := pool.GrantSpec{Required: r.required, Max: max(r.layout.Segments, r.required), User: r.uid,
+		MayUseKept: isPrivileged(r.uid)}
 	var grant *pool.Grant
 	if r.server.config.AdmissionTimeout < 0 {
 		grant, err = r.server.pool.CreateGrant(spec, r)
@@ -206,7 +208,8 @@ func (r *hostedRegion) free(readerMaps bool) {
 	}
 	excess := r.books.excess
 	left := &leftBehind{
-		name: "partition " + r.spec.ID.String(), uid: r.uid, pid: r.pid, memfd: m.memfd, doorbell: m.doorbell, use: r.use, grant: r.grant,
+		name: "partition " + r.spec.ID.String(), uid: r.uid, pid: r.pid, memfd: m.memfd, doorbell: m.doorbell,
+		use: r.use, grant: r.grant,
 	}
 	if m.memfd != nil {
 		left.takes, left.stays = r.whatMayBeTaken(readerMaps)

@@ -64,7 +64,8 @@ func TestClientThatAsksAndDoesNotReadHoldsUpItself(t *testing.T) {
 		descriptors int64
 		gates       int
 	}{
-		"gates": {func(uint64) *controlpb.ClientMessage { return openGateMessage(1) }, flightDescriptors, flightDescriptors/2 + 2},
+		"gates": {func(uint64) *controlpb.ClientMessage { return openGateMessage(1) }, flightDescriptors,
+			flightDescriptors/2 + 2},
 		"lists": {func(uint64) *controlpb.ClientMessage { return listMessage() }, 0, 0},
 		"errors": {func(uint64) *controlpb.ClientMessage {
 			return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CloseGate{CloseGate: &controlpb.CloseGate{GateId: 99}}}
@@ -237,7 +238,8 @@ func TestOperatorGetsInWhenThereIsNoConnectionLeft(t *testing.T) {
 	config.Limits.Connections = 3
 	s := startServer(t, config)
 	clients := []*rawClient{s.greet(), s.greet(), s.greet()}
-	refused := s.connect().ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
+	refused := s.connect().
+		ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
 	require.ErrorContains(t, ipc.DecodeError(refused.GetError()), "limit --max-connections of the daemon: 3 in use")
 	operator, answer := s.greetAsOperator()
 	require.NotNil(t, answer.GetHelloReply())
@@ -270,7 +272,8 @@ func TestClientsWithoutAHelloLeaveRoomForOthers(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Snapshot().Connections == 20 }, testPatience, time.Millisecond)
 	_, answer := s.greetAsOperator()
 	require.NotNil(t, answer.GetHelloReply())
-	refused := s.connect().ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
+	refused := s.connect().
+		ask(&controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
 	require.ErrorContains(t, ipc.DecodeError(refused.GetError()), "connections without a hello")
 }
 

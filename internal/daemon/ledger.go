@@ -76,7 +76,8 @@ type ledger struct {
 // bytes of segments.
 func newLedger(l Limits, memory int64, privileged func(uid uint32) bool) *ledger {
 	count := func(name string, most, perUID int, of func(a *account) int64) limit {
-		return limit{name: name, of: of, most: int64(most), shared: int64(most), perUIDName: name + "-per-uid", perUID: int64(perUID)}
+		return limit{name: name, of: of, most: int64(most), shared: int64(most), perUIDName: name + "-per-uid",
+			perUID: int64(perUID)}
 	}
 	bytes := func(name string, most int64, of func(a *account) int64) limit {
 		return limit{name: name, of: of, most: most, shared: most}
@@ -84,16 +85,20 @@ func newLedger(l Limits, memory int64, privileged func(uid uint32) bool) *ledger
 	return &ledger{
 		memory: memory, memoryPerUID: l.MemoryPerUID, privileged: privileged, perUID: make(map[uint32]*account),
 		limits: []limit{
-			count("--max-connections", l.Connections, l.ConnectionsPerUID, func(a *account) int64 { return int64(a.connections) }),
-			count("--max-partitions", l.Partitions, l.PartitionsPerUID, func(a *account) int64 { return int64(a.partitions) }),
+			count("--max-connections", l.Connections, l.ConnectionsPerUID,
+				func(a *account) int64 { return int64(a.connections) }),
+			count("--max-partitions", l.Partitions, l.PartitionsPerUID,
+				func(a *account) int64 { return int64(a.partitions) }),
 			count("--max-gates", l.Gates, l.GatesPerUID, func(a *account) int64 { return int64(a.gates) }),
 			bytes("--max-control-memory", l.ControlMemory, func(a *account) int64 { return a.control }),
 			bytes("--max-heap-memory", l.HeapMemory, func(a *account) int64 { return a.heap }),
 			bytes("RLIMIT_NOFILE", int64(l.Descriptors), func(a *account) int64 { return a.descriptors() }),
 			{name: "--memory", of: func(a *account) int64 { return a.promised }, shared: memory}, // the pool bounds it
-			{of: func(a *account) int64 { return a.memory }, perUIDName: "--max-memory-per-uid", perUID: l.MemoryPerUID},
+			{of: func(a *account) int64 { return a.memory }, perUIDName: "--max-memory-per-uid",
+				perUID: l.MemoryPerUID},
 			{of: func(a *account) int64 { return int64(a.greeting) },
-				perUIDName: "connections without a hello, a quarter of --max-connections", perUID: int64(max(l.Connections/4, min(l.Connections, 16)))},
+				perUIDName: "connections without a hello, a quarter of --max-connections",
+				perUID:     int64(max(l.Connections/4, min(l.Connections, 16)))},
 		},
 	}
 }
@@ -126,14 +131,17 @@ func (l *limit) check(uid uint32, own, total, more int64, privileged bool) error
 	kept, little := l.shared/keptPart, l.shared/littlePart
 	switch {
 	case l.most > 0 && more > l.most-total:
-		return atLimit(l.name, fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d: raise it or give some back: %w",
-			l.name, total, own, uid, more, l.most, shuffle.ErrQuotaExceeded))
+		return atLimit(l.name,
+			fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d: raise it or give some back: %w",
+				l.name, total, own, uid, more, l.most, shuffle.ErrQuotaExceeded))
 	case l.perUID > 0 && more > l.perUID-own:
-		return atLimit(l.perUIDName, fmt.Errorf("limit %s of the daemon: %d in use by uid %d and %d more, limit %d: raise it or give some back: %w",
-			l.perUIDName, own, uid, more, l.perUID, shuffle.ErrQuotaExceeded))
+		return atLimit(l.perUIDName,
+			fmt.Errorf("limit %s of the daemon: %d in use by uid %d and %d more, limit %d: raise it or give some back: %w",
+				l.perUIDName, own, uid, more, l.perUID, shuffle.ErrQuotaExceeded))
 	case !privileged && kept > 0 && more > l.shared-kept-total && more > little-own:
-		return atLimit(l.name, fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d, of which the last %d are kept for users with less than %d: raise it or give some back: %w",
-			l.name, total, own, uid, more, l.shared, kept, little, shuffle.ErrQuotaExceeded))
+		return atLimit(l.name,
+			fmt.Errorf("limit %s of the daemon: %d in use (%d by uid %d) and %d more, limit %d, of which the last %d are kept for users with less than %d: raise it or give some back: %w",
+				l.name, total, own, uid, more, l.shared, kept, little, shuffle.ErrQuotaExceeded))
 	}
 	return nil
 }

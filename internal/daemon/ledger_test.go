@@ -21,9 +21,11 @@ func TestLedgerNamesItsLimitsAndForgetsWhoHasNothing(t *testing.T) {
 	require.NoError(t, l.reserve(1, use))
 	err := l.reserve(1, use)
 	require.ErrorIs(t, err, shuffle.ErrQuotaExceeded)
-	require.ErrorContains(t, err, "limit --max-partitions-per-uid of the daemon: 2 in use by uid 1 and 1 more, limit 2: raise it or give some back")
+	require.ErrorContains(t, err,
+		"limit --max-partitions-per-uid of the daemon: 2 in use by uid 1 and 1 more, limit 2: raise it or give some back")
 	require.NoError(t, l.reserve(2, account{partitions: 1, control: 5, memory: 10}))
-	require.ErrorContains(t, l.reserve(0, account{control: 40}), "limit --max-control-memory of the daemon: 65 in use (0 by uid 0) and 40 more, limit 100: raise it")
+	require.ErrorContains(t, l.reserve(0, account{control: 40}),
+		"limit --max-control-memory of the daemon: 65 in use (0 by uid 0) and 40 more, limit 100: raise it")
 	require.Equal(t, account{partitions: 3, control: 65, memory: 30}, l.inUse())
 	l.release(2, account{partitions: 1, control: 5, memory: 10})
 	l.release(1, use)
@@ -35,7 +37,8 @@ func TestLedgerNamesItsLimitsAndForgetsWhoHasNothing(t *testing.T) {
 // Whoever takes as much as it gets, of whatever it is, leaves the others their
 // part.
 func TestUserAtItsLimitLeavesTheOthersTheirs(t *testing.T) {
-	limits := Limits{Connections: 160, Partitions: 160, Gates: 160, Descriptors: 1000, ControlMemory: 160, HeapMemory: 160}
+	limits := Limits{Connections: 160, Partitions: 160, Gates: 160, Descriptors: 1000, ControlMemory: 160,
+		HeapMemory: 160}
 	for name, use := range map[string]account{
 		"--max-connections": {connections: 1}, "--max-partitions": {partitions: 1}, "--max-gates": {gates: 1},
 		"--max-control-memory": {control: 1}, "--max-heap-memory": {heap: 1}, "--memory": {promised: 1},

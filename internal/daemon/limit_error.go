@@ -36,7 +36,8 @@ const (
 
 // limitNames are the limits that refusals are counted by, by the names of their flags.
 var limitNames = []string{
-	"max-connections", "max-connections-per-uid", "max-partitions", "max-partitions-per-uid", "max-gates", "max-gates-per-uid",
+	"max-connections", "max-connections-per-uid", "max-partitions", "max-partitions-per-uid", "max-gates",
+	"max-gates-per-uid",
 	"max-inputs-per-gate", "max-control-memory", "max-heap-memory", "max-memory-per-uid", "memory",
 	limitDescriptors, limitFileSize, otherLimit,
 }

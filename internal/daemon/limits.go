@@ -100,7 +100,8 @@ func (l *Limits) validate() error {
 		{"MemoryPerUID", l.MemoryPerUID, 1 << 62},
 	} {
 		if field.value < 1 || field.value > field.most {
-			return fmt.Errorf("server config: Limits.%s is %d, want 1 to %d: %w", field.name, field.value, field.most, shuffle.ErrInvalidArgument)
+			return fmt.Errorf("server config: Limits.%s is %d, want 1 to %d: %w", field.name, field.value, field.most,
+				shuffle.ErrInvalidArgument)
 		}
 	}
 	return nil

@@ -31,7 +31,8 @@ func (o *operatorReserve) enter(s *session) {
 	o.sessions = append(o.sessions, s)
 	o.mu.Unlock()
 	if oldest != nil {
-		oldest.kick(fmt.Errorf("%d newer ones came while there is no connection left: %w", operatorSlots, shuffle.ErrQuotaExceeded))
+		oldest.kick(fmt.Errorf("%d newer ones came while there is no connection left: %w", operatorSlots,
+			shuffle.ErrQuotaExceeded))
 	}
 }
 

@@ -69,7 +69,8 @@ func TestConnectionsOfAUserTakeTurns(t *testing.T) {
 	require.InDelta(t, paceShare/2*time.Millisecond, pause, 1e5, "another connection waits for it")
 	now = now.Add(time.Millisecond)
 	p.spendOnRequest(1, 3*time.Millisecond, cost, now)
-	require.InDelta(t, 3*paceShare/2*time.Millisecond-time.Millisecond, p.owed(1, now), 1e5, "it is charged for what it took")
+	require.InDelta(t, 3*paceShare/2*time.Millisecond-time.Millisecond, p.owed(1, now), 1e5,
+		"it is charged for what it took")
 }
 
 // oweALittle has a user's next request wait for a moment.
@@ -97,11 +98,15 @@ func TestUserWhoKeepsTheDaemonBusyWaitsBesideOthersOnly(t *testing.T) {
 		client   func(s *testServer) *rawClient
 		heldBack bool
 	}{
-		"alone":                        {nil, func(s *testServer) *rawClient { return s.greetAs(busy) }, false},
-		"beside another":               {[]uint32{other}, func(s *testServer) *rawClient { return s.greetAs(busy) }, true},
-		"the other":                    {[]uint32{busy}, func(s *testServer) *rawClient { return s.greetAs(other) }, false},
-		"the daemon's own user":        {[]uint32{busy, other}, func(s *testServer) *rawClient { return s.greet() }, false},
-		"on one connection of several": {[]uint32{busy, other}, func(s *testServer) *rawClient { return s.greetAs(busy) }, true},
+		"alone": {nil, func(s *testServer) *rawClient { return s.greetAs(busy) }, false},
+		"beside another": {[]uint32{other}, func(s *testServer) *rawClient { return s.greetAs(busy) },
+			true},
+		"the other": {[]uint32{busy}, func(s *testServer) *rawClient { return s.greetAs(other) },
+			false},
+		"the daemon's own user": {[]uint32{busy, other}, func(s *testServer) *rawClient { return s.greet() },
+			false},
+		"on one connection of several": {[]uint32{busy, other},
+			func(s *testServer) *rawClient { return s.greetAs(busy) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := serverConfig()
@@ -180,7 +185,8 @@ func TestWaitsAreNoWork(t *testing.T) {
 	const clients = 50
 	start := time.Now()
 	p.begin(start)
-	require.Equal(t, time.Second, p.done(time.Second, start.Add(time.Second), time.Minute), "of which nothing is known yet is work")
+	require.Equal(t, time.Second, p.done(time.Second, start.Add(time.Second), time.Minute),
+		"of which nothing is known yet is work")
 
 	start = start.Add(time.Second)
 	for range clients {
@@ -188,7 +194,8 @@ func TestWaitsAreNoWork(t *testing.T) {
 	}
 	now := start.Add(time.Second)
 	for i := range clients {
-		require.Equal(t, 10*time.Millisecond, p.done(time.Second, now, time.Minute+clients*10*time.Millisecond), "client %d", i)
+		require.Equal(t, 10*time.Millisecond, p.done(time.Second, now, time.Minute+clients*10*time.Millisecond),
+			"client %d", i)
 	}
 	p.begin(now)
 	require.Equal(t, time.Second, p.done(time.Second, now.Add(time.Second), time.Hour), "no more than it took")

@@ -21,7 +21,8 @@ import (
 const testPatience = 30 * time.Second
 
 func serverConfig() Config {
-	return Config{Memory: 1 << 20, SegmentSize: 4096, FloatingTarget: 64 << 10, FirstOrdinal: 1<<64 - 5, Version: "test"}
+	return Config{Memory: 1 << 20, SegmentSize: 4096, FloatingTarget: 64 << 10, FirstOrdinal: 1<<64 - 5,
+		Version: "test"}
 }
 
 // A testServer is a server whose mappings and descriptors are counted.
@@ -53,7 +54,8 @@ func (s *testServer) requireIdle() {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		now := s.Snapshot()
-		return len(now.Partitions) == 0 && now.Gates == 0 && now.ControlBytes == 0 && now.Pool.Used == 0 && now.Pool.Grants == 0
+		return len(now.Partitions) == 0 && now.Gates == 0 && now.ControlBytes == 0 && now.Pool.Used == 0 &&
+			now.Pool.Grants == 0
 	}, testPatience, time.Millisecond)
 }
 
@@ -228,9 +230,11 @@ func (c *rawClient) requireKicked(want error, text string) {
 }
 
 func createMessage(id shuffle.PartitionID, subpartitions uint32) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CreatePartition{CreatePartition: &controlpb.CreatePartition{
-		PartitionId: id[:], Type: 2, Subpartitions: subpartitions,
-	}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_CreatePartition{CreatePartition: &controlpb.CreatePartition{
+			PartitionId: id[:], Type: 2, Subpartitions: subpartitions,
+		}},
+	}
 }
 
 func (c *rawClient) create(id shuffle.PartitionID, subpartitions uint32) *controlpb.PartitionCreated {
@@ -242,30 +246,47 @@ func (c *rawClient) create(id shuffle.PartitionID, subpartitions uint32) *contro
 }
 
 func mappedMessage(epoch uint64) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_PartitionMapped{PartitionMapped: &controlpb.PartitionMapped{Epoch: epoch}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_PartitionMapped{PartitionMapped: &controlpb.PartitionMapped{Epoch: epoch}},
+	}
 }
 
 func finishMessage(epoch uint64) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_FinishPartition{FinishPartition: &controlpb.FinishPartition{Epoch: epoch}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_FinishPartition{FinishPartition: &controlpb.FinishPartition{Epoch: epoch}},
+	}
 }
 
 func releaseMessage(epoch uint64) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ReleasePartition{ReleasePartition: &controlpb.ReleasePartition{Epoch: epoch}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_ReleasePartition{ReleasePartition: &controlpb.ReleasePartition{Epoch: epoch}},
+	}
 }
 
 func wantMessage(epoch uint64, count uint32) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsWanted{SegmentsWanted: &controlpb.SegmentsWanted{Epoch: epoch, Count: count}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_SegmentsWanted{
+			SegmentsWanted: &controlpb.SegmentsWanted{Epoch: epoch, Count: count},
+		},
+	}
 }
 
 func returnMessage(epoch uint64, ranges ...*controlpb.SegmentRange) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_SegmentsReturned{SegmentsReturned: &controlpb.SegmentsReturned{Epoch: epoch, Segments: ranges}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_SegmentsReturned{
+			SegmentsReturned: &controlpb.SegmentsReturned{Epoch: epoch, Segments: ranges},
+		},
+	}
 }
 
 func openGateMessage(channels uint32) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_OpenGate{OpenGate: &controlpb.OpenGate{Channels: channels}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_OpenGate{OpenGate: &controlpb.OpenGate{Channels: channels}},
+	}
 }
 
-func addInputsMessage(gate uint64, first uint32, id shuffle.PartitionID, subpartitions ...uint32) *controlpb.ClientMessage {
+func addInputsMessage(gate uint64, first uint32, id shuffle.PartitionID,
+	subpartitions ...uint32) *controlpb.ClientMessage {
 	m := &controlpb.AddInputs{GateId: gate, FirstChannel: first, TimeoutMs: uint64(time.Hour / time.Millisecond)}
 	for _, sub := range subpartitions {
 		m.Inputs = append(m.Inputs, &controlpb.Input{PartitionId: id[:], Subpartition: sub})
@@ -274,7 +295,11 @@ func addInputsMessage(gate uint64, first uint32, id shuffle.PartitionID, subpart
 }
 
 func closeChannelMessage(gate uint64, channel uint32, consumed bool) *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CloseChannel{CloseChannel: &controlpb.CloseChannel{GateId: gate, Channel: channel, Consumed: consumed}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_CloseChannel{
+			CloseChannel: &controlpb.CloseChannel{GateId: gate, Channel: channel, Consumed: consumed},
+		},
+	}
 }
 
 func (c *rawClient) openGate(channels uint32) uint64 {
@@ -286,7 +311,9 @@ func (c *rawClient) openGate(channels uint32) uint64 {
 }
 
 func listMessage() *controlpb.ClientMessage {
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ListPartitions{ListPartitions: &controlpb.ListPartitions{}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_ListPartitions{ListPartitions: &controlpb.ListPartitions{}},
+	}
 }
 
 func (c *rawClient) sendBytes(packet []byte) {

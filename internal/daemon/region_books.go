@@ -80,7 +80,8 @@ func (s *Server) lookAtRegion(r *hostedRegion) (isHot bool) {
 	}
 	if found.fresh > 0 {
 		producer, _ := r.producer()
-		s.throttle.Warn(s.log, "memory is used that was not granted, it is taken away", "partition", r.spec.ID, "name", r.spec.Name,
+		s.throttle.Warn(s.log, "memory is used that was not granted, it is taken away", "partition", r.spec.ID, "name",
+			r.spec.Name,
 			"uid", producer.UID, "pid", producer.PID, "bytes", found.fresh, "granted", found.allowed)
 	}
 	if found.blame {
@@ -185,7 +186,8 @@ func (r *hostedRegion) culprits(allowed int64) []*session {
 // blame closes the connections of those who did it.
 func (r *hostedRegion) blame(e excess) {
 	for _, s := range e.culprits {
-		s.kick(fmt.Errorf("partition %s: %d bytes of its memory are in use that were never granted: %w", r.spec.ID, e.bytes, shuffle.ErrProtocol))
+		s.kick(fmt.Errorf("partition %s: %d bytes of its memory are in use that were never granted: %w", r.spec.ID,
+			e.bytes, shuffle.ErrProtocol))
 	}
 }
 
@@ -215,7 +217,8 @@ func (r *hostedRegion) shrink(readers []*registry.SubpartitionRequest, vanished 
 	}
 	moved := b.noteProgress(r, readers, now)
 	r.nameKeeper(now)
-	if !stopped || vanished || b.shrunk && !moved || r.flow.withProducer == 0 || r.server.config.Isolation == StrictIsolation {
+	if !stopped || vanished || b.shrunk && !moved || r.flow.withProducer == 0 ||
+		r.server.config.Isolation == StrictIsolation {
 		return 0
 	}
 	unread := make(map[int]bool)
@@ -247,7 +250,8 @@ func (r *hostedRegion) shrink(readers []*registry.SubpartitionRequest, vanished 
 
 // noteProgress looks at how far the readers are, and reports whether any has moved
 // or left since the last look.
-func (b *regionBooks) noteProgress(r *hostedRegion, readers []*registry.SubpartitionRequest, now time.Time) (moved bool) {
+func (b *regionBooks) noteProgress(r *hostedRegion, readers []*registry.SubpartitionRequest,
+	now time.Time) (moved bool) {
 	seen := make(map[int]*readerProgress, len(readers))
 	moved = len(readers) != len(b.readers)
 	for _, request := range readers {

@@ -61,7 +61,8 @@ func (r *hostedRegion) want(count int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if limit := 2 * r.layout.Segments; count > limit-r.flow.requested {
-		return fieldError("segments_wanted.count", count, fmt.Sprintf("at most %d with the %d outstanding ones", limit, r.flow.requested), shuffle.ErrProtocol)
+		return fieldError("segments_wanted.count", count, fmt.Sprintf("at most %d with the %d outstanding ones", limit,
+			r.flow.requested), shuffle.ErrProtocol)
 	}
 	if r.dropped || r.over != nil {
 		return nil
@@ -260,7 +261,8 @@ func (r *hostedRegion) makeUpdate() (resized *controlpb.PoolResized, excess int)
 	if r.flow.stock > 0 && r.flow.requested > 0 {
 		r.post()
 	}
-	return &controlpb.PoolResized{Epoch: r.layout.Epoch, PoolSize: uint32(size), Granted: ipc.EncodeSegments(segments)}, excess
+	return &controlpb.PoolResized{Epoch: r.layout.Epoch, PoolSize: uint32(size), Granted: ipc.EncodeSegments(segments)},
+		excess
 }
 
 // starve makes the region ask again after a while. The lock is held.

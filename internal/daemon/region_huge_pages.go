@@ -206,7 +206,8 @@ func (s *Server) useHugePages(ctx context.Context) {
 			s.mu.Unlock()
 			for _, r := range regions {
 				moved, _ := r.moved()
-				candidates[r] = &hugeCandidate{moved: moved, looked: time.Now(), pause: firstHugeLook, tries: hugePageTries}
+				candidates[r] = &hugeCandidate{moved: moved, looked: time.Now(), pause: firstHugeLook,
+					tries: hugePageTries}
 			}
 		case <-due:
 		case <-ctx.Done():

@@ -24,9 +24,11 @@ import (
 // of 32 KiB, and two segments more.
 func hugeConfig(t *testing.T) Config {
 	if size := memseg.HugePageSize(); size != 2<<20 {
-		t.Skipf("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size is %d, 0 for none: this is for huge pages of 2 MiB", size)
+		t.Skipf("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size is %d, 0 for none: this is for huge pages of 2 MiB",
+			size)
 	}
-	return Config{Memory: 8 * memseg.HugePageSize(), SegmentSize: 32 << 10, FloatingTarget: 3 * int(memseg.HugePageSize())}
+	return Config{Memory: 8 * memseg.HugePageSize(), SegmentSize: 32 << 10,
+		FloatingTarget: 3 * int(memseg.HugePageSize())}
 }
 
 // collapses notes what a server puts into huge pages, and how often it tries.
@@ -105,7 +107,8 @@ func (p *hugeProducer) giveBack(first, last uint32) {
 
 func (s *testServer) requireHuge(pages int64) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.Snapshot().HugePageBytes == pages*memseg.HugePageSize() }, testPatience, time.Millisecond,
+	require.Eventually(s.t, func() bool { return s.Snapshot().HugePageBytes == pages*memseg.HugePageSize() },
+		testPatience, time.Millisecond,
 		"%d of %d", s.Snapshot().HugePageBytes, pages*memseg.HugePageSize())
 }
 
@@ -285,7 +288,8 @@ func TestHugePagesTakeNoMemoryThatWasNotGranted(t *testing.T) {
 		p := s.hugeProducer()
 		p.want(100)
 		backed := func() int64 { return s.Snapshot().BackedBytes }
-		if require.Eventually(t, func() bool { return s.Snapshot().HugePageBytes > 0 || refused.Load() != nil }, testPatience, time.Millisecond); refused.Load() != nil {
+		if require.Eventually(t, func() bool { return s.Snapshot().HugePageBytes > 0 || refused.Load() != nil },
+			testPatience, time.Millisecond); refused.Load() != nil {
 			t.Skipf("no huge page can be had here: %v", *refused.Load())
 		}
 		require.LessOrEqual(t, backed(), int64(100*config.SegmentSize)+s.Snapshot().ControlBytes)

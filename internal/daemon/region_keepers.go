@@ -29,8 +29,10 @@ func (r *hostedRegion) nameKeeper(now time.Time) {
 		return
 	}
 	r.books.named = true
-	r.server.log.Warn("a partition has ended and its reader stands still with its memory", "partition", r.spec.ID, "name", r.spec.Name,
-		"bytes", int64(r.flow.withProducer)*int64(r.layout.SegmentSize), "readers", readers, "reader_uid", keeper.who.UID, "reader_pid", keeper.who.PID,
+	r.server.log.Warn("a partition has ended and its reader stands still with its memory", "partition", r.spec.ID,
+		"name", r.spec.Name,
+		"bytes", int64(r.flow.withProducer)*int64(r.layout.SegmentSize), "readers", readers, "reader_uid",
+		keeper.who.UID, "reader_pid", keeper.who.PID,
 		"still_since", keeper.moved)
 }
 

@@ -50,7 +50,8 @@ func (m *regionMemory) create(s *Server, id string) (err error) {
 
 // commit backs segments and their markers, and returns how many bytes of markers were not
 // backed before. They are not given back before the region is.
-func (m *regionMemory) commit(call func(m *memseg.Memfd, offset, length int64) error, first, last int) (markers int64, err error) {
+func (m *regionMemory) commit(call func(m *memseg.Memfd, offset, length int64) error, first, last int) (markers int64,
+	err error) {
 	start, end := m.layout.SegmentOffset(first), m.layout.SegmentOffset(last+1)
 	if err := call(m.memfd, start, end-start); err != nil {
 		return 0, err

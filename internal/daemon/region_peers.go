@@ -84,7 +84,8 @@ type attachment struct {
 
 // telling reports to OnAttach once the last of the messages has had its turn: what
 // waits in an outbox, for a client that does not read, has told nobody.
-func (a *attachment) telling(build func() (*controlpb.ServerMessage, ipc.FDs, error)) func() (*controlpb.ServerMessage, ipc.FDs, error) {
+func (a *attachment) telling(build func() (*controlpb.ServerMessage, ipc.FDs, error)) func() (*controlpb.ServerMessage,
+	ipc.FDs, error) {
 	return func() (*controlpb.ServerMessage, ipc.FDs, error) {
 		msg, fds, err := build()
 		if msg == nil || err != nil || a.untold.Add(-1) > 0 {
@@ -104,8 +105,10 @@ func (a *attachment) telling(build func() (*controlpb.ServerMessage, ipc.FDs, er
 
 // inputReady makes the consumer's notification. If its descriptors cannot be
 // made, the request ends with the reason.
-func (r *hostedRegion) inputReady(channel *hostedChannel, request *registry.SubpartitionRequest) (*controlpb.ServerMessage, ipc.FDs, error) {
-	fds, err := r.server.share(channel.gate.session.outbox.Ended(), func() (ipc.FDs, error) { return shareReadOnly(r.memory.memfd, r.memory.doorbell) })
+func (r *hostedRegion) inputReady(channel *hostedChannel,
+	request *registry.SubpartitionRequest) (*controlpb.ServerMessage, ipc.FDs, error) {
+	fds, err := r.server.share(channel.gate.session.outbox.Ended(),
+		func() (ipc.FDs, error) { return shareReadOnly(r.memory.memfd, r.memory.doorbell) })
 	if err != nil {
 		if !errors.Is(err, memseg.ErrClosed) {
 			request.Abort(describeShortage(err))
@@ -120,7 +123,8 @@ func (r *hostedRegion) inputReady(channel *hostedChannel, request *registry.Subp
 }
 
 // consumerAttached makes the producer's notification.
-func (r *hostedRegion) consumerAttached(channel *hostedChannel, request *registry.SubpartitionRequest) (*controlpb.ServerMessage, ipc.FDs, error) {
+func (r *hostedRegion) consumerAttached(channel *hostedChannel,
+	request *registry.SubpartitionRequest) (*controlpb.ServerMessage, ipc.FDs, error) {
 	gate := channel.gate
 	fds, err := r.server.share(nil, func() (ipc.FDs, error) { return shareReadOnly(gate.memfd, gate.doorbell) })
 	if err != nil {
@@ -129,26 +133,39 @@ func (r *hostedRegion) consumerAttached(channel *hostedChannel, request *registr
 		}
 		return nil, nil, nil
 	}
-	return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_ConsumerAttached{ConsumerAttached: &controlpb.ConsumerAttached{
-		Epoch: r.layout.Epoch, Subpartition: uint32(request.Subpartition()), GateId: gate.id, Channel: uint32(channel.index),
-		Channels: uint32(gate.layout.Channels), GateRegionSize: uint64(gate.memfd.Size()), DoorbellSize: uint64(gate.doorbell.Size()),
-	}}}, fds, nil
+	return &controlpb.ServerMessage{
+		Body: &controlpb.ServerMessage_ConsumerAttached{ConsumerAttached: &controlpb.ConsumerAttached{
+			Epoch: r.layout.Epoch, Subpartition: uint32(request.Subpartition()), GateId: gate.id,
+			Channel:  uint32(channel.index),
+			Channels: uint32(gate.layout.Channels), GateRegionSize: uint64(gate.memfd.Size()),
+			DoorbellSize: uint64(gate.doorbell.Size()),
+		}},
+	}, fds, nil
 }
 
 // ConsumerDetached implements shuffle.PartitionHost.
 func (r *hostedRegion) ConsumerDetached(subpartition int, consumed bool, reason string) {
-	r.notifyProducer(&controlpb.ServerMessage{Body: &controlpb.ServerMessage_ConsumerDetached{ConsumerDetached: &controlpb.ConsumerDetached{
-		Epoch: r.layout.Epoch, Subpartition: uint32(subpartition), Consumed: consumed, Reason: foreigntext.Cut(reason, ipc.MaxErrorMessage),
-	}}})
+	r.notifyProducer(
+		&controlpb.ServerMessage{
+			Body: &controlpb.ServerMessage_ConsumerDetached{ConsumerDetached: &controlpb.ConsumerDetached{
+				Epoch: r.layout.Epoch, Subpartition: uint32(subpartition), Consumed: consumed,
+				Reason: foreigntext.Cut(reason, ipc.MaxErrorMessage),
+			}},
+		},
+	)
 }
 
 // Ended implements shuffle.PartitionHost.
 func (r *hostedRegion) Ended(err error) {
 	r.creation.abandon(err)
 	r.endGrant(err)
-	r.notifyProducer(&controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionReleased{PartitionReleased: &controlpb.PartitionReleased{
-		Epoch: r.layout.Epoch, Error: ipc.EncodeError(err),
-	}}})
+	r.notifyProducer(
+		&controlpb.ServerMessage{
+			Body: &controlpb.ServerMessage_PartitionReleased{PartitionReleased: &controlpb.PartitionReleased{
+				Epoch: r.layout.Epoch, Error: ipc.EncodeError(err),
+			}},
+		},
+	)
 }
 
 func (r *hostedRegion) notifyProducer(msg *controlpb.ServerMessage) {

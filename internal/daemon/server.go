@@ -104,13 +104,17 @@ func newServer(config Config, calls memoryCalls, retryPause time.Duration) (*Ser
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		config: config, started: config.Now(), log: config.Logger, pool: segments, ledger: newLedger(config.Limits, config.Memory, isPrivileged),
+		config: config, started: config.Now(), log: config.Logger, pool: segments,
+		ledger:  newLedger(config.Limits, config.Memory, isPrivileged),
 		flights: newFlights(config.Limits), throttle: throttle.New(config.Logger, time.Now),
 		memoryCalls: calls,
-		background:  cancel, stopping: ctx.Done(), sessions: make(map[*session]struct{}), regions: make(map[uint64]*hostedRegion),
-		gates: make(map[uint64]*hostedGate), arrivals: make(chan struct{}, mostArrivals), hugePagesWanted: make(chan struct{}, 1),
+		background:  cancel, stopping: ctx.Done(), sessions: make(map[*session]struct{}),
+		regions: make(map[uint64]*hostedRegion),
+		gates:   make(map[uint64]*hostedGate), arrivals: make(chan struct{}, mostArrivals),
+		hugePagesWanted: make(chan struct{}, 1),
 	}
-	s.partitions = registry.NewResultPartitionManager(registry.ManagerConfig{Retention: config.Retention, Now: config.Now, Refused: s.refused})
+	s.partitions = registry.NewResultPartitionManager(registry.ManagerConfig{Retention: config.Retention,
+		Now: config.Now, Refused: s.refused})
 	s.paces = newPaces(runtime.NumCPU())
 	s.admissions.changed, s.admissions.perUID = make(chan struct{}, 1), make(map[uint32]int)
 	_, _ = rand.Read(s.bootID[:]) // crypto/rand.Read never fails

@@ -116,7 +116,8 @@ func (c *Config) validate() error {
 	const maxSegmentSize = 1 << 26
 	switch {
 	case c.SegmentSize < minSegmentSize || c.SegmentSize > maxSegmentSize || bits.OnesCount(uint(c.SegmentSize)) != 1:
-		return invalid("SegmentSize is %d, want a power of two from %d to %d", c.SegmentSize, minSegmentSize, maxSegmentSize)
+		return invalid("SegmentSize is %d, want a power of two from %d to %d", c.SegmentSize, minSegmentSize,
+			maxSegmentSize)
 	case c.Memory < int64(c.SegmentSize):
 		return invalid("Memory is %d bytes, want at least a segment of %d", c.Memory, c.SegmentSize)
 	case c.Memory/int64(c.SegmentSize) > maxSegments:

@@ -19,7 +19,8 @@ func FuzzSession(f *testing.F) {
 	id := shuffle.NamedPartitionID("fuzz")
 	for _, msg := range []*controlpb.ClientMessage{
 		createMessage(id, 3), openGateMessage(3), addInputsMessage(0, 1, id, 0, 1), closeChannelMessage(0, 1, true),
-		finishMessage(0), mappedMessage(0), wantMessage(0, 4), returnMessage(0, &controlpb.SegmentRange{First: 0, Last: 1}), listMessage(),
+		finishMessage(0), mappedMessage(0), wantMessage(0, 4),
+		returnMessage(0, &controlpb.SegmentRange{First: 0, Last: 1}), listMessage(),
 		{Body: &controlpb.ClientMessage_CloseGate{CloseGate: &controlpb.CloseGate{}}},
 		{Body: &controlpb.ClientMessage_ReleasePartition{ReleasePartition: &controlpb.ReleasePartition{}}},
 		{Body: &controlpb.ClientMessage_FailPartition{FailPartition: &controlpb.FailPartition{Cause: "why"}}},

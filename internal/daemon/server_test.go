@@ -24,15 +24,18 @@ import (
 func TestHelloComesFirstAndOnce(t *testing.T) {
 	s := startServer(t, serverConfig())
 	c := s.connect()
-	c.tell(&controlpb.ClientMessage{RequestId: 1, Body: &controlpb.ClientMessage_ListPartitions{ListPartitions: &controlpb.ListPartitions{}}})
+	c.tell(&controlpb.ClientMessage{RequestId: 1,
+		Body: &controlpb.ClientMessage_ListPartitions{ListPartitions: &controlpb.ListPartitions{}}})
 	c.requireKicked(shuffle.ErrProtocol, "hello as the first message")
 
 	c = s.greet()
-	c.tell(&controlpb.ClientMessage{RequestId: 7, Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
+	c.tell(&controlpb.ClientMessage{RequestId: 7,
+		Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 1, MaxVersion: 1}}})
 	c.requireKicked(shuffle.ErrProtocol, "a second hello")
 
 	c = s.connect()
-	c.tell(&controlpb.ClientMessage{RequestId: 1, Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 8, MaxVersion: 9}}})
+	c.tell(&controlpb.ClientMessage{RequestId: 1,
+		Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{MinVersion: 8, MaxVersion: 9}}})
 	c.requireKicked(shuffle.ErrVersionMismatch, "the client speaks versions 8 to 9, the daemon version 1")
 
 	config := serverConfig()
@@ -57,17 +60,19 @@ func TestMessagesOutsideTheProtocolEndTheSessionOnly(t *testing.T) {
 			require.NoError(t, err)
 			c.sendBytes(packet[:len(packet)-1])
 		}, ""},
-		"oversize":   {func(c *rawClient, _, _ uint64) { c.sendBytes(make([]byte, ipc.MaxMessageSize+1)) }, ""},
-		"empty body": {func(c *rawClient, _, _ uint64) { c.tell(&controlpb.ClientMessage{RequestId: 99}) }, "does not know"},
+		"oversize": {func(c *rawClient, _, _ uint64) { c.sendBytes(make([]byte, ipc.MaxMessageSize+1)) }, ""},
+		"empty body": {func(c *rawClient, _, _ uint64) { c.tell(&controlpb.ClientMessage{RequestId: 99}) },
+			"does not know"},
 		"no request id": {func(c *rawClient, _, _ uint64) {
 			c.tell(createMessage(shuffle.NewPartitionID(), 1))
 		}, "client_message.request_id: got 0"},
 		"descriptors": {func(c *rawClient, _, _ uint64) {
 			fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			require.NoError(t, err)
-			require.NoError(t, c.Send(&controlpb.ClientMessage{RequestId: 99, Body: &controlpb.ClientMessage_ListPartitions{
-				ListPartitions: &controlpb.ListPartitions{},
-			}}, fd))
+			require.NoError(t,
+				c.Send(&controlpb.ClientMessage{RequestId: 99, Body: &controlpb.ClientMessage_ListPartitions{
+					ListPartitions: &controlpb.ListPartitions{},
+				}}, fd))
 			require.NoError(t, unix.Close(fd))
 		}, "got file descriptors beside a packet, want none"},
 		"segment beyond the region": {func(c *rawClient, epoch, _ uint64) {
@@ -77,7 +82,8 @@ func TestMessagesOutsideTheProtocolEndTheSessionOnly(t *testing.T) {
 			c.tell(returnMessage(epoch, &controlpb.SegmentRange{First: 5, Last: 5}))
 		}, "return segment 5"},
 		"segment twice": {func(c *rawClient, epoch, _ uint64) {
-			c.tell(returnMessage(epoch, &controlpb.SegmentRange{First: 0, Last: 1}, &controlpb.SegmentRange{First: 1, Last: 1}))
+			c.tell(returnMessage(epoch, &controlpb.SegmentRange{First: 0, Last: 1},
+				&controlpb.SegmentRange{First: 1, Last: 1}))
 		}, "segment 1 twice"},
 		"segment returned again": {func(c *rawClient, epoch, _ uint64) {
 			require.Equal(t, []int{0}, c.take(&controlpb.PartitionCreated{Epoch: epoch, PoolMax: 18}, 1))
@@ -136,7 +142,8 @@ func TestMessagesOutsideTheProtocolEndTheSessionOnly(t *testing.T) {
 				c.requireKicked(shuffle.ErrProtocol, test.text)
 			}
 			require.NotNil(t, bystander.ask(listMessage()).GetPartitionList(), "nobody else is harmed")
-			require.Eventually(t, func() bool { return len(s.Snapshot().Partitions) == 1 && s.Snapshot().Gates == 0 }, testPatience, time.Millisecond)
+			require.Eventually(t, func() bool { return len(s.Snapshot().Partitions) == 1 && s.Snapshot().Gates == 0 },
+				testPatience, time.Millisecond)
 		})
 	}
 	require.NotZero(t, s.Snapshot().Rejects["protocol"])
@@ -230,7 +237,8 @@ func TestProducerGetsExactlyTheSegmentsThatItAsksFor(t *testing.T) {
 	require.Equal(t, 9, s.Snapshot().Pool.Used)
 	before := s.Snapshot().BackedBytes
 
-	c.tell(returnMessage(created.Epoch, &controlpb.SegmentRange{First: 3, Last: 6}, &controlpb.SegmentRange{First: 0, Last: 0}))
+	c.tell(returnMessage(created.Epoch, &controlpb.SegmentRange{First: 3, Last: 6},
+		&controlpb.SegmentRange{First: 0, Last: 0}))
 	for _, segment := range []int{0, 3, 4, 5, 6} {
 		delete(have, segment)
 	}
@@ -269,7 +277,8 @@ func TestGrantWithoutMemoryIsTriedAgain(t *testing.T) {
 	require.NotNil(t, c.ask(mappedMessage(created.Epoch)).GetAck())
 	c.tell(wantMessage(created.Epoch, 18))
 	require.Eventually(t, func() bool { return s.Snapshot().Totals.CommitFailures > 2 }, testPatience, time.Millisecond)
-	require.Eventually(t, func() bool { return s.Snapshot().Pool.Used == 0 }, testPatience, time.Microsecond, "the budget is given back meanwhile")
+	require.Eventually(t, func() bool { return s.Snapshot().Pool.Used == 0 }, testPatience, time.Microsecond,
+		"the budget is given back meanwhile")
 	short.Store(false)
 	held := 0
 	for held < 18 {
@@ -279,7 +288,8 @@ func TestGrantWithoutMemoryIsTriedAgain(t *testing.T) {
 		held += len(granted)
 	}
 	require.Contains(t, logged.String(), "no memory for a grant")
-	require.Less(t, bytes.Count([]byte(logged.String()), []byte("no memory for a grant")), 100, "the log is not flooded")
+	require.Less(t, bytes.Count([]byte(logged.String()), []byte("no memory for a grant")), 100,
+		"the log is not flooded")
 	c.leave()
 	s.requireIdle()
 }
@@ -328,7 +338,8 @@ func TestPeersGetWhatTheyMayWriteAndNoMore(t *testing.T) {
 		gateFD, err := unix.FcntlInt(uintptr(consumer.fds[0]), unix.F_DUPFD_CLOEXEC, 0)
 		require.NoError(t, err)
 		require.NotNil(t, consumer.ask(addInputsMessage(gate, 0, id, 0)).GetAck())
-		ready := consumer.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil }).GetInputReady()
+		ready := consumer.note(func(m *controlpb.ServerMessage) bool { return m.GetInputReady() != nil }).
+			GetInputReady()
 		require.Equal(t, created.RegionSize, ready.RegionSize)
 		require.Len(t, consumer.fds, 2)
 		readOnly, err := memseg.ReceiveMemfd(consumer.fds.Take(0), int64(ready.RegionSize), "region")
@@ -345,7 +356,8 @@ func TestPeersGetWhatTheyMayWriteAndNoMore(t *testing.T) {
 			require.NoError(t, again.Close())
 		}
 
-		attached := producer.note(func(m *controlpb.ServerMessage) bool { return m.GetConsumerAttached() != nil }).GetConsumerAttached()
+		attached := producer.note(func(m *controlpb.ServerMessage) bool { return m.GetConsumerAttached() != nil }).
+			GetConsumerAttached()
 		require.Equal(t, created.Epoch, attached.Epoch)
 		require.Equal(t, gate, attached.GateId)
 		gateRegion, err := memseg.ReceiveMemfd(producer.fds.Take(0), int64(attached.GateRegionSize), "gate")

@@ -97,8 +97,9 @@ func (s *session) serve(decided func()) {
 func (s *Server) newSession(conn *ipc.Conn, who shuffle.Principal) *session {
 	session := &session{
 		server: s, id: s.nextID.Add(1), conn: conn, who: who, log: s.log.With("uid", who.UID, "pid", who.PID),
-		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate), creations: make(map[uint64]*creation),
-		started: s.config.Now(),
+		partitions: make(map[uint64]*hostedRegion), gates: make(map[uint64]*hostedGate),
+		creations: make(map[uint64]*creation),
+		started:   s.config.Now(),
 	}
 	session.flight = &flight{all: s.flights, uid: who.UID, conn: conn}
 	session.outbox = ipc.NewBoundedOutbox(conn, outboxLimit, session.flight, s.sendPutOff)
@@ -108,7 +109,8 @@ func (s *Server) newSession(conn *ipc.Conn, who shuffle.Principal) *session {
 // admit counts the session, or refuses the peer.
 func (s *session) admit() error {
 	if !s.server.mayConnect(s.who) {
-		return fmt.Errorf("uid %d gid %d may not connect to this daemon: %w", s.who.UID, s.who.GID, shuffle.ErrPermission)
+		return fmt.Errorf("uid %d gid %d may not connect to this daemon: %w", s.who.UID, s.who.GID,
+			shuffle.ErrPermission)
 	}
 	use := account{connections: 1, greeting: 1, heap: connectionHeap}
 	if err := s.server.ledger.reserve(s.who.UID, use); err == nil {
@@ -176,7 +178,8 @@ func (s *session) waitItsTurn() {
 			return
 		}
 		s.heldBack = true
-		s.server.throttle.Warn(s.log, "a user keeps the daemon busy beside others, and its requests wait", "pause", pause)
+		s.server.throttle.Warn(s.log, "a user keeps the daemon busy beside others, and its requests wait", "pause",
+			pause)
 		isOver := !s.pause(pause) || s.kicked.Load() != nil
 		p.waited(time.Since(now))
 		if isOver {
@@ -412,7 +415,8 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 		return s.handleHello(msg.GetRequestId(), hello)
 	}
 	if !s.greeted {
-		return fieldError("client_message.body", ipc.MessageName(msg), "hello as the first message", shuffle.ErrProtocol)
+		return fieldError("client_message.body", ipc.MessageName(msg), "hello as the first message",
+			shuffle.ErrProtocol)
 	}
 	id := msg.GetRequestId()
 	switch body := msg.GetBody().(type) {
@@ -428,7 +432,8 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 		return s.handleAbandonCreation(body.AbandonCreation)
 	}
 	if id == 0 {
-		return fieldError("client_message.request_id", 0, "a number above 0 with "+ipc.MessageName(msg), shuffle.ErrProtocol)
+		return fieldError("client_message.request_id", 0, "a number above 0 with "+ipc.MessageName(msg),
+			shuffle.ErrProtocol)
 	}
 	switch body := msg.GetBody().(type) {
 	case *controlpb.ClientMessage_ListPartitions:
@@ -465,7 +470,8 @@ func (s *session) handle(msg *controlpb.ClientMessage) error {
 	case *controlpb.ClientMessage_NextAttempt:
 		return s.handleNextAttempt(id, body.NextAttempt)
 	}
-	return fieldError("client_message.body", "a message that this version does not know", "one of "+ipc.VersionRange(ipc.MinProtocolVersion, ipc.MaxProtocolVersion), shuffle.ErrProtocol)
+	return fieldError("client_message.body", "a message that this version does not know",
+		"one of "+ipc.VersionRange(ipc.MinProtocolVersion, ipc.MaxProtocolVersion), shuffle.ErrProtocol)
 }
 
 // mayStay ends the greeting. A session beyond the limits is an operator's, or none.
@@ -487,7 +493,8 @@ func (s *session) handleHello(id uint64, m *controlpb.Hello) error {
 		return fieldError("client_message.body", "a second hello", "one", shuffle.ErrProtocol)
 	}
 	if name := m.GetClientName(); len(name) > shuffle.MaxNameLength || !utf8.ValidString(name) {
-		return fieldError("hello.client_name", fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d of UTF-8", shuffle.MaxNameLength), shuffle.ErrProtocol)
+		return fieldError("hello.client_name", fmt.Sprintf("%d bytes", len(name)),
+			fmt.Sprintf("at most %d of UTF-8", shuffle.MaxNameLength), shuffle.ErrProtocol)
 	}
 	version, err := ipc.Negotiate(m.GetMinVersion(), m.GetMaxVersion(), ipc.MinProtocolVersion, ipc.MaxProtocolVersion)
 	if err != nil {

@@ -62,8 +62,9 @@ func (s *session) listClients(after uint64, size int) *controlpb.ClientList {
 		messages, bytes := other.outbox.Queued()
 		row := &controlpb.ClientInfo{
 			Id: other.id, Uid: other.who.UID, Gid: other.who.GID, Pid: uint32(other.who.PID),
-			ConnectedUnixNano: other.started.UnixNano(), IdleNs: uint64(max(now-max(other.active.Load(), other.started.UnixNano()), 0)),
-			Partitions: uint32(partitions[other]), Gates: uint32(gates[other]), Inputs: uint32(inputs[other]),
+			ConnectedUnixNano: other.started.UnixNano(),
+			IdleNs:            uint64(max(now-max(other.active.Load(), other.started.UnixNano()), 0)),
+			Partitions:        uint32(partitions[other]), Gates: uint32(gates[other]), Inputs: uint32(inputs[other]),
 			UnsentMessages: uint32(messages), UnsentBytes: uint64(bytes),
 			DescriptorsUnderWay: uint32(under.Descriptors), BytesUnderWay: uint64(under.Bytes),
 		}
@@ -85,7 +86,8 @@ func (s *session) handleKickClient(id uint64, m *controlpb.KickClient) error {
 	}
 	s.server.mu.Unlock()
 	if found == nil {
-		return fieldError("kick_client.client_id", m.GetClientId(), "a client that is there, of this user or, for root and the daemon's own, of any; 'shuffled clients' shows them", shuffle.ErrInvalidArgument)
+		return fieldError("kick_client.client_id", m.GetClientId(),
+			"a client that is there, of this user or, for root and the daemon's own, of any; 'shuffled clients' shows them", shuffle.ErrInvalidArgument)
 	}
 	s.log.Info("client is kicked", "kicked", found.id, "kicked_uid", found.who.UID, "kicked_pid", found.who.PID)
 	s.acknowledge(id)

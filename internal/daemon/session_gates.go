@@ -18,10 +18,12 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 	}
 	if uint64(channels) > uint64(limit) {
 		return atLimit("--max-inputs-per-gate", fieldError("open_gate.channels", channels,
-			fmt.Sprintf("at most %d, the limit --max-inputs-per-gate of the daemon: raise it or open several gates", limit), shuffle.ErrQuotaExceeded))
+			fmt.Sprintf("at most %d, the limit --max-inputs-per-gate of the daemon: raise it or open several gates",
+				limit), shuffle.ErrQuotaExceeded))
 	}
 	if name := m.GetName(); len(name) > shuffle.MaxNameLength || !utf8.ValidString(name) {
-		return fieldError("open_gate.name", fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d of UTF-8", shuffle.MaxNameLength), shuffle.ErrInvalidArgument)
+		return fieldError("open_gate.name", fmt.Sprintf("%d bytes", len(name)),
+			fmt.Sprintf("at most %d of UTF-8", shuffle.MaxNameLength), shuffle.ErrInvalidArgument)
 	}
 	g, err := s.newHostedGate(int(channels), m.GetName())
 	if err != nil {
@@ -29,7 +31,8 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 	}
 	s.gates[g.id] = g
 	s.answerFunc(id, sharedAnswer, func() (*controlpb.ServerMessage, ipc.FDs, error) {
-		fds, err := s.server.share(s.outbox.Ended(), func() (ipc.FDs, error) { return shareReadWrite(g.memfd, g.doorbell) })
+		fds, err := s.server.share(s.outbox.Ended(),
+			func() (ipc.FDs, error) { return shareReadWrite(g.memfd, g.doorbell) })
 		if err != nil {
 			g.free()
 			return nil, nil, describeShortage(err)
@@ -44,20 +47,24 @@ func (s *session) handleOpenGate(id uint64, m *controlpb.OpenGate) error {
 func (s *session) handleAddInputs(id uint64, m *controlpb.AddInputs) error {
 	g := s.gates[m.GetGateId()]
 	if g == nil {
-		return fieldError("add_inputs.gate_id", m.GetGateId(), "that of a gate of this client", shuffle.ErrInvalidArgument)
+		return fieldError("add_inputs.gate_id", m.GetGateId(), "that of a gate of this client",
+			shuffle.ErrInvalidArgument)
 	}
 	first, count := uint64(m.GetFirstChannel()), uint64(len(m.GetInputs()))
 	if channels := uint64(len(g.channels)); first > channels || count > channels-first {
-		return fieldError("add_inputs.inputs", fmt.Sprintf("channels %d to %d", first, first+count), fmt.Sprintf("below %d", channels), shuffle.ErrInvalidArgument)
+		return fieldError("add_inputs.inputs", fmt.Sprintf("channels %d to %d", first, first+count),
+			fmt.Sprintf("below %d", channels), shuffle.ErrInvalidArgument)
 	}
 	const limit = uint64(shuffle.MaxInputTimeout / time.Millisecond)
 	if m.GetTimeoutMs() > limit {
-		return fieldError("add_inputs.timeout_ms", m.GetTimeoutMs(), fmt.Sprintf("at most %d", limit), shuffle.ErrInvalidArgument)
+		return fieldError("add_inputs.timeout_ms", m.GetTimeoutMs(), fmt.Sprintf("at most %d", limit),
+			shuffle.ErrInvalidArgument)
 	}
 	claims := make([]registry.SubpartitionClaim, count)
 	for i, in := range m.GetInputs() {
 		if g.channels[int(first)+i] != nil {
-			return fieldError("add_inputs.first_channel", first, fmt.Sprintf("channel %d without an input", int(first)+i), shuffle.ErrInvalidArgument)
+			return fieldError("add_inputs.first_channel", first, fmt.Sprintf("channel %d without an input",
+				int(first)+i), shuffle.ErrInvalidArgument)
 		}
 		var err error
 		if claims[i], err = s.decodeInput(i, in); err != nil {
@@ -80,7 +87,8 @@ func (s *session) handleAddInputs(id uint64, m *controlpb.AddInputs) error {
 // that asks: what others create under the same id is not taken for its own.
 func (s *session) decodeInput(i int, in *controlpb.Input) (registry.SubpartitionClaim, error) {
 	invalid := func(field string, got any, want string) (registry.SubpartitionClaim, error) {
-		return registry.SubpartitionClaim{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].%s", i, field), got, want, shuffle.ErrInvalidArgument)
+		return registry.SubpartitionClaim{}, fieldError(fmt.Sprintf("add_inputs.inputs[%d].%s", i, field), got, want,
+			shuffle.ErrInvalidArgument)
 	}
 	id, err := ipc.DecodePartitionID(in.GetPartitionId())
 	if err != nil {
@@ -90,10 +98,12 @@ func (s *session) decodeInput(i int, in *controlpb.Input) (registry.Subpartition
 		return invalid("subpartition", sub, fmt.Sprintf("below %d", shuffle.MaxSubpartitions))
 	}
 	if len(in.GetToken()) > shuffle.MaxTokenLength {
-		return invalid("token", fmt.Sprintf("%d bytes", len(in.GetToken())), fmt.Sprintf("at most %d", shuffle.MaxTokenLength))
+		return invalid("token", fmt.Sprintf("%d bytes", len(in.GetToken())),
+			fmt.Sprintf("at most %d", shuffle.MaxTokenLength))
 	}
 	if len(in.GetName()) > shuffle.MaxNameLength {
-		return invalid("name", fmt.Sprintf("%d bytes", len(in.GetName())), fmt.Sprintf("at most %d", shuffle.MaxNameLength))
+		return invalid("name", fmt.Sprintf("%d bytes", len(in.GetName())),
+			fmt.Sprintf("at most %d", shuffle.MaxNameLength))
 	}
 	claim := registry.SubpartitionClaim{
 		Partition: id, Name: in.GetName(), Owner: s.who.UID, Subpartition: int(in.GetSubpartition()),
@@ -111,7 +121,8 @@ func (s *session) handleCloseChannel(m *controlpb.CloseChannel) error {
 		return fieldError("close_channel.gate_id", m.GetGateId(), "that of a gate of this client", shuffle.ErrProtocol)
 	}
 	if channels := len(g.channels); uint64(m.GetChannel()) >= uint64(channels) || g.channels[m.GetChannel()] == nil {
-		return fieldError("close_channel.channel", m.GetChannel(), fmt.Sprintf("one with an input, below %d", channels), shuffle.ErrProtocol)
+		return fieldError("close_channel.channel", m.GetChannel(), fmt.Sprintf("one with an input, below %d", channels),
+			shuffle.ErrProtocol)
 	}
 	g.channels[m.GetChannel()].request.Close(m.GetConsumed())
 	return nil
@@ -120,7 +131,8 @@ func (s *session) handleCloseChannel(m *controlpb.CloseChannel) error {
 func (s *session) handleCloseGate(id uint64, m *controlpb.CloseGate) error {
 	g := s.gates[m.GetGateId()]
 	if g == nil {
-		return fieldError("close_gate.gate_id", m.GetGateId(), "that of a gate of this client", shuffle.ErrInvalidArgument)
+		return fieldError("close_gate.gate_id", m.GetGateId(), "that of a gate of this client",
+			shuffle.ErrInvalidArgument)
 	}
 	delete(s.gates, g.id)
 	for _, c := range g.channels {

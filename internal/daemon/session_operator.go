@@ -22,7 +22,8 @@ const (
 func (s *session) handleListPartitions(requestID uint64, m *controlpb.ListPartitions) error {
 	after := m.GetAfter()
 	if len(after) != 0 && len(after) != len(shuffle.PartitionID{}) {
-		return fieldError("list_partitions.after", fmt.Sprintf("%d bytes", len(after)), "0 or 16", shuffle.ErrInvalidArgument)
+		return fieldError("list_partitions.after", fmt.Sprintf("%d bytes", len(after)), "0 or 16",
+			shuffle.ErrInvalidArgument)
 	}
 	size := int(min(m.GetPageSize(), maxListRows))
 	if size == 0 {
@@ -76,7 +77,9 @@ func (s *session) handleInspectPartition(id uint64, m *controlpb.InspectPartitio
 			return nil, nil, fmt.Errorf("inspect: %w", err)
 		}
 		row.Host.(*hostedRegion).fillIn(&row.PartitionInfo)
-		return &controlpb.ServerMessage{Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: ipc.EncodePartitionInfo(&row.PartitionInfo)}}, nil, nil
+		return &controlpb.ServerMessage{
+			Body: &controlpb.ServerMessage_PartitionInfo{PartitionInfo: ipc.EncodePartitionInfo(&row.PartitionInfo)},
+		}, nil, nil
 	})
 	return nil
 }

@@ -38,7 +38,8 @@ func decodeSpec(m *controlpb.CreatePartition) (shuffle.PartitionSpec, error) {
 		BuffersPerChannel: int(m.GetBuffersPerChannel()), FloatingBuffers: int(m.GetFloatingBuffers()),
 		MaxBuffersPerChannel: int(m.GetMaxBuffersPerChannel()),
 		OnConsumerLost:       shuffle.ConsumerLostPolicy(m.GetOnConsumerLost()),
-		AllowedUIDs:          m.GetAllowedUids(), AllowedGIDs: m.GetAllowedGids(), Token: m.GetToken(), Replace: m.GetReplace(),
+		AllowedUIDs:          m.GetAllowedUids(), AllowedGIDs: m.GetAllowedGids(), Token: m.GetToken(),
+		Replace: m.GetReplace(),
 	}
 	return spec, spec.Validate()
 }
@@ -49,7 +50,8 @@ func (s *session) handleCreatePartition(id uint64, m *controlpb.CreatePartition)
 		return err
 	}
 	if s.creates(id) {
-		return fieldError("create_partition.request_id", id, "one that no other creation under way has", shuffle.ErrProtocol)
+		return fieldError("create_partition.request_id", id, "one that no other creation under way has",
+			shuffle.ErrProtocol)
 	}
 	if err := s.server.checkDraining(); err != nil {
 		return fmt.Errorf("create partition %s: %w", spec.Label(), err)
@@ -132,7 +134,8 @@ func (r *hostedRegion) created() *controlpb.PartitionCreated {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &controlpb.PartitionCreated{
-		Epoch: r.layout.Epoch, RegionSize: uint64(r.layout.RegionSize()), DoorbellSize: uint64(r.memory.doorbell.Size()),
+		Epoch: r.layout.Epoch, RegionSize: uint64(r.layout.RegionSize()),
+		DoorbellSize: uint64(r.memory.doorbell.Size()),
 		PoolRequired: uint32(r.required), PoolMax: uint32(r.layout.Segments), PoolSize: uint32(r.size),
 	}
 }
@@ -149,7 +152,8 @@ func (s *session) regionOf(request string, epoch uint64) (*hostedRegion, error) 
 	if r := s.region(epoch); r != nil {
 		return r, nil
 	}
-	return nil, fmt.Errorf("%s.epoch: got %#x, want that of a partition of this client: %w", request, epoch, shuffle.ErrPartitionNotFound)
+	return nil, fmt.Errorf("%s.epoch: got %#x, want that of a partition of this client: %w", request, epoch,
+		shuffle.ErrPartitionNotFound)
 }
 
 func (s *session) handlePartitionMapped(id uint64, m *controlpb.PartitionMapped) error {
@@ -186,7 +190,8 @@ func (s *session) handleSegmentsReturned(m *controlpb.SegmentsReturned) error {
 func (s *session) handleClosePartition(m *controlpb.ClosePartition) error {
 	r := s.region(m.GetEpoch())
 	if r == nil {
-		return fieldError("close_partition.epoch", fmt.Sprintf("%#x", m.GetEpoch()), "that of a partition of this client", shuffle.ErrProtocol)
+		return fieldError("close_partition.epoch", fmt.Sprintf("%#x", m.GetEpoch()),
+			"that of a partition of this client", shuffle.ErrProtocol)
 	}
 	s.mu.Lock()
 	delete(s.partitions, m.GetEpoch())
@@ -215,7 +220,8 @@ func (s *session) handleFailPartition(id uint64, m *controlpb.FailPartition) err
 		return err
 	}
 	if !utf8.ValidString(m.GetCause()) || len(m.GetCause()) > ipc.MaxErrorMessage {
-		return fieldError("fail_partition.cause", fmt.Sprintf("%d bytes", len(m.GetCause())), fmt.Sprintf("at most %d of UTF-8", ipc.MaxErrorMessage), shuffle.ErrInvalidArgument)
+		return fieldError("fail_partition.cause", fmt.Sprintf("%d bytes", len(m.GetCause())),
+			fmt.Sprintf("at most %d of UTF-8", ipc.MaxErrorMessage), shuffle.ErrInvalidArgument)
 	}
 	if err := r.hosted.Failed(m.GetCause()); err != nil {
 		return err

@@ -272,8 +272,9 @@ func (s *statistics) report(now Totals) Totals {
 		Records: max(now.Records, last.Records), BackPressured: max(now.BackPressured, last.BackPressured),
 		ProducerWakeUps: max(now.ProducerWakeUps, last.ProducerWakeUps),
 		ConsumerWakeUps: max(now.ConsumerWakeUps, last.ConsumerWakeUps),
-		ConsumerIdle:    max(now.ConsumerIdle, last.ConsumerIdle), CommitFailures: max(now.CommitFailures, last.CommitFailures),
-		UngrantedBytes: max(now.UngrantedBytes, last.UngrantedBytes), HeldBack: max(now.HeldBack, last.HeldBack),
+		ConsumerIdle:    max(now.ConsumerIdle, last.ConsumerIdle),
+		CommitFailures:  max(now.CommitFailures, last.CommitFailures),
+		UngrantedBytes:  max(now.UngrantedBytes, last.UngrantedBytes), HeldBack: max(now.HeldBack, last.HeldBack),
 	}
 	return s.reported
 }
@@ -322,7 +323,8 @@ func (r *hostedRegion) fillIn(info *shuffle.PartitionInfo) regionStats {
 		if row.State == "consumed" {
 			row.BuffersReleased = queue.Published
 		} else if row.GateID != 0 {
-			row.BuffersReleased = min(r.server.released(row.GateID, row.Channel, r.layout.FirstOrdinal), queue.Published)
+			row.BuffersReleased = min(r.server.released(row.GateID, row.Channel, r.layout.FirstOrdinal),
+				queue.Published)
 		}
 	}
 	return stats

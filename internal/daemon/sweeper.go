@@ -115,7 +115,8 @@ func (w *sweeper) lookAtLeft(now time.Time) (pause time.Duration) {
 			pause = min(pause, l.pause)
 		}
 		if fresh > 0 {
-			b.server.throttle.Warn(b.server.log, "memory of what was given up is used again, it is taken away", "object", l.name, "uid", l.uid, "pid", l.pid, "bytes", fresh)
+			b.server.throttle.Warn(b.server.log, "memory of what was given up is used again, it is taken away",
+				"object", l.name, "uid", l.uid, "pid", l.pid, "bytes", fresh)
 		}
 		if fresh > 0 || excess != l.booked {
 			b.book(func(t *bookTotals) {

@@ -19,14 +19,24 @@ func TestGateIsAvailableForWhatNextReturns(t *testing.T) {
 		prepare func(t *testing.T, g *linktest.Gate, links []*linktest.Link)
 		want    error // of Next
 	}{
-		"a buffer":   {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { emit(t, links[1], segmentSize) }, nil},
-		"an event":   {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { sendEvent(t, links[1], priorityEvent) }, nil},
-		"an end":     {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { finish(t, links[0]) }, nil},
-		"a failure":  {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.FailChannel(1, lost) }, lost},
-		"a close":    {func(t *testing.T, g *linktest.Gate, _ []*linktest.Link) { require.NoError(t, g.Close()) }, shuffle.ErrClosed},
-		"given up":   {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.Sever(lost) }, lost},
-		"a flush":    {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { emit(t, links[0], 8); flush(t, links[0]) }, nil},
-		"the daemon": {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.SetDaemonLost(nil) }, shuffle.ErrDaemonLost},
+		"a buffer": {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { emit(t, links[1], segmentSize) },
+			nil},
+		"an event": {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) {
+			sendEvent(t, links[1],
+				priorityEvent)
+		}, nil},
+		"an end":    {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { finish(t, links[0]) }, nil},
+		"a failure": {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.FailChannel(1, lost) }, lost},
+		"a close": {func(t *testing.T, g *linktest.Gate, _ []*linktest.Link) { require.NoError(t, g.Close()) },
+			shuffle.ErrClosed},
+		"given up": {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.Sever(lost) }, lost},
+		"a flush": {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) {
+			emit(t, links[0], 8)
+			flush(t,
+				links[0])
+		}, nil},
+		"the daemon": {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.SetDaemonLost(nil) },
+			shuffle.ErrDaemonLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate.SleepLong(t)
@@ -162,7 +172,8 @@ func TestWaitAnyNamesAGateThatIsAvailable(t *testing.T) {
 func TestWaitAnyIsRefusedOrGivenUp(t *testing.T) {
 	g, _ := newGate(t, linktest.Heap, 1)
 	other, _ := newGate(t, linktest.Heap, 1)
-	for _, gates := range [][]shuffle.InputGate{nil, {nil}, {g.InputGate, (*gate.InputGate)(nil)}, {&gate.InputGate{}}} {
+	for _, gates := range [][]shuffle.InputGate{nil, {nil}, {g.InputGate, (*gate.InputGate)(nil)},
+		{&gate.InputGate{}}} {
 		_, err := reader.WaitAny(context.Background(), gates...)
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
 	}

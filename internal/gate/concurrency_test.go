@@ -59,9 +59,11 @@ func TestMillionRecordsBesideTheFlusher(t *testing.T) {
 	} {
 		t.Run(string(row.memory), func(t *testing.T) {
 			const records = 1_000_000
-			link := linktest.New(t, linktest.Config{Memory: row.memory, Subpartitions: 1, Segments: row.segments, SegmentSize: row.segment})
+			link := linktest.New(t, linktest.Config{Memory: row.memory, Subpartitions: 1, Segments: row.segments,
+				SegmentSize: row.segment})
 			gate := link.Gate(0)
-			w, err := writer.New(link.Partition, numbers{}, writer.Forward[uint64](), writer.WithBufferTimeout(time.Millisecond))
+			w, err := writer.New(link.Partition, numbers{}, writer.Forward[uint64](),
+				writer.WithBufferTimeout(time.Millisecond))
 			require.NoError(t, err)
 			written := make(chan error)
 			go func() {
@@ -102,7 +104,8 @@ func TestBuffersArriveWhoeverIsFaster(t *testing.T) {
 		for _, slowConsumer := range []bool{false, true} {
 			t.Run(fmt.Sprintf("slow producer %t, slow consumer %t", slowProducer, slowConsumer), func(t *testing.T) {
 				overMemories(t, func(t *testing.T, memory linktest.Memory) {
-					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 8, SegmentSize: segment})
+					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 8,
+						SegmentSize: segment})
 					gate := link.Gate(0)
 					written := make(chan error)
 					go func() {

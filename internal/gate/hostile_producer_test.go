@@ -19,7 +19,8 @@ import (
 )
 
 // flood has the producer of a link publish without end until stop is called.
-func flood(t testing.TB, link *linktest.Link, g *linktest.Gate, publish func(q *linktest.Queue, released uint64)) (stop func()) {
+func flood(t testing.TB, link *linktest.Link, g *linktest.Gate,
+	publish func(q *linktest.Queue, released uint64)) (stop func()) {
 	q := link.Queue(0)
 	for i := range link.Layout.Segments {
 		finishedEmpty := int32(math.MinInt32)
@@ -69,7 +70,8 @@ var floods = map[string]func(q *linktest.Queue, released uint64){
 func TestEndlessNothingOfOneProducerHoldsUpNobody(t *testing.T) {
 	for name, publish := range floods {
 		t.Run(name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8, SegmentSize: 16})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8,
+				SegmentSize: 16})
 			g := linktest.NewGate(t, linktest.Mapped, 2)
 			g.Attach(0, link, 0)
 			other := newLink(t, linktest.Mapped)
@@ -203,7 +205,8 @@ func TestUserThatKeepsWhatTheProducerWaitsForIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 4, Segments: 16, SegmentSize: segmentSize})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 4, Segments: 16,
+				SegmentSize: segmentSize})
 			g := linktest.NewGate(t, linktest.Mapped, 1)
 			g.Attach(0, link, 0)
 			const buffers = 40
@@ -245,7 +248,8 @@ func TestUserThatKeepsWhatTheProducerWaitsForIsTold(t *testing.T) {
 
 // A gate that sleeps is not rung by a producer that comes to wait for what is kept.
 func TestSleepingGateFindsThatItsProducerWaitsForWhatIsKept(t *testing.T) {
-	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16, SegmentSize: segmentSize, Quota: 1})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16,
+		SegmentSize: segmentSize, Quota: 1})
 	g := linktest.NewGate(t, linktest.Mapped, 1)
 	g.Attach(0, link, 0)
 	emit := func() error {
@@ -278,7 +282,8 @@ func TestLieAboutWhatAProducerWaitsForHarmsItsOwnChannelOnly(t *testing.T) {
 	var links []*linktest.Link
 	var kept []shuffle.BufferOrEvent
 	for channel := range 2 {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16, SegmentSize: segmentSize})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16,
+			SegmentSize: segmentSize})
 		g.Attach(channel, link, 0)
 		require.NoError(t, link.Partition.EmitRecord(context.Background(), make([]byte, segmentSize), 0))
 		b, err := g.Next(context.Background())
@@ -319,7 +324,8 @@ func TestLieAboutWhatAProducerWaitsForHarmsItsOwnChannelOnly(t *testing.T) {
 // The memory of a record is that of what has arrived, and it goes with its channel.
 func TestRecordThatNeverEndsTakesWhatHasArrivedAndLeavesNothing(t *testing.T) {
 	const segment, arrived = 1 << 20, 48 << 20
-	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: segment})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4,
+		SegmentSize: segment})
 	g := linktest.NewGate(t, linktest.Mapped, 1)
 	g.Attach(0, link, 0)
 	heap := func() int {

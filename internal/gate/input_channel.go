@@ -67,7 +67,8 @@ func (c *inputChannel) leave() int { return max(0, c.threshold-(maxThreshold-max
 // other way of reading.
 func (c *inputChannel) checkMode(mode readingMode) error {
 	if !mode.isLoop() && !c.record.isEmpty() {
-		return fmt.Errorf("a loop over Records has read the beginning of a record: range over Records again: %w", shuffle.ErrRecordsLeft)
+		return fmt.Errorf("a loop over Records has read the beginning of a record: range over Records again: %w",
+			shuffle.ErrRecordsLeft)
 	}
 	if mode.isLoop() && c.byBuffers && c.view.ContinuesRecord() {
 		return fmt.Errorf("Next has handed out the beginning of a record: go on with Next: %w", shuffle.ErrRecordsLeft)

@@ -80,9 +80,11 @@ var _ shuffle.InputGate = (*InputGate)(nil)
 // checked against it. doorbell is the gate's, with a bit for each channel. spec has
 // the layout's number of inputs; what else it says is up to control. Channels
 // deliver nothing until AttachChannel.
-func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, spec shuffle.GateSpec, control GateControl) (*InputGate, error) {
+func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, spec shuffle.GateSpec,
+	control GateControl) (*InputGate, error) {
 	if region == nil || doorbell == nil || absent.Is(control) || len(spec.Inputs) != l.Channels {
-		return nil, fmt.Errorf("open gate of %d channels with %d inputs: %w", l.Channels, len(spec.Inputs), shuffle.ErrInvalidArgument)
+		return nil, fmt.Errorf("open gate of %d channels with %d inputs: %w", l.Channels, len(spec.Inputs),
+			shuffle.ErrInvalidArgument)
 	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Channels)
 	if err != nil {
@@ -90,7 +92,8 @@ func NewInputGate(region *memseg.Region, l memseg.GateLayout, doorbell *memseg.R
 	}
 	words := memseg.NewGateWords(region)
 	return &InputGate{
-		region: region, layout: l, spec: spec.WithDefaults(), words: words, bell: bell, control: control, idle: memseg.NewStopwatch(words.IdleNs),
+		region: region, layout: l, spec: spec.WithDefaults(), words: words, bell: bell, control: control,
+		idle:     memseg.NewStopwatch(words.IdleNs),
 		channels: make([]inputChannel, l.Channels), ready: newReadyQueue(l.Channels), open: l.Channels,
 	}, nil
 }
@@ -220,7 +223,8 @@ func (m readingMode) isLook() bool { return m >= byLooking }
 // next delivers into b, or into a buffer of its own if b is nil. A fault of a
 // producer's memory is the error of the channel that was looked at. In a loop, the
 // goroutine's faults are panics from here on; one by record gets no events.
-func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (result shuffle.BufferOrEvent, err error) {
+func (g *InputGate) next(ctx context.Context, b *memseg.Buffer, mode readingMode) (result shuffle.BufferOrEvent,
+	err error) {
 	if !g.reading.TryLock() {
 		return shuffle.BufferOrEvent{}, g.notAlone()
 	}
@@ -271,7 +275,8 @@ func (g *InputGate) interrupted(panicked any, b *memseg.Buffer, mode readingMode
 	return err
 }
 
-func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (shuffle.BufferOrEvent, error) {
+func (g *InputGate) nextElement(ctx context.Context, b *memseg.Buffer, mode readingMode) (shuffle.BufferOrEvent,
+	error) {
 	if mode.isLook() && g.hasUnread() {
 		return available, nil
 	}

@@ -38,7 +38,8 @@ func TestFailedChannelDeliversWhatWasCommittedThenItsError(t *testing.T) {
 				g.FailChannel(0, want)
 				g.FailChannel(0, errors.New("told twice"))
 				for _, e := range []element{
-					{0, memseg.PrioritizedEventBuffer, eventSize}, buffer(0, segmentSize), {0, memseg.EventBuffer, eventSize},
+					{0, memseg.PrioritizedEventBuffer, eventSize}, buffer(0, segmentSize),
+					{0, memseg.EventBuffer, eventSize},
 					buffer(0, 10), buffer(0, 11),
 				} {
 					require.Equal(t, e, next(t, g))
@@ -90,8 +91,10 @@ func TestFailureWakesAWaitingReader(t *testing.T) {
 			want error
 		}{
 			{"attached", func(g *linktest.Gate) { g.FailChannel(0, shuffle.ErrProducerLost) }, shuffle.ErrProducerLost},
-			{"not attached", func(g *linktest.Gate) { g.FailChannel(1, shuffle.ErrPartitionNotFound) }, shuffle.ErrPartitionNotFound},
-			{"the daemon is lost", func(g *linktest.Gate) { g.SetDaemonLost(shuffle.ErrDaemonLost) }, shuffle.ErrDaemonLost},
+			{"not attached", func(g *linktest.Gate) { g.FailChannel(1, shuffle.ErrPartitionNotFound) },
+				shuffle.ErrPartitionNotFound},
+			{"the daemon is lost", func(g *linktest.Gate) { g.SetDaemonLost(shuffle.ErrDaemonLost) },
+				shuffle.ErrDaemonLost},
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				g := linktest.NewGate(t, memory, 2)
@@ -335,7 +338,8 @@ func TestLostReadyBitsDelayAndLoseNothing(t *testing.T) {
 func TestSpoiltDoorbellLosesNothing(t *testing.T) {
 	random := newRandom(t)
 	const channels, buffers = 3, 400
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: channels, Segments: channels + 2, SegmentSize: segmentSize})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: channels, Segments: channels + 2,
+		SegmentSize: segmentSize})
 	g := linktest.NewGate(t, linktest.Heap, channels)
 	for c := range channels {
 		g.Attach(c, link, c)
@@ -358,7 +362,8 @@ func TestSpoiltDoorbellLosesNothing(t *testing.T) {
 	written := make(chan error)
 	go func() {
 		for n := range channels * buffers {
-			if err := link.Partition.EmitRecord(context.Background(), make([]byte, segmentSize), n%channels); err != nil {
+			if err := link.Partition.EmitRecord(context.Background(), make([]byte, segmentSize),
+				n%channels); err != nil {
 				written <- err
 				return
 			}
@@ -388,7 +393,8 @@ func TestProducerThatPromisesWhatIsNotThereEndsItsChannel(t *testing.T) {
 		"flushed":  func(q *linktest.Queue) { q.Flush(10, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: 64})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4,
+				SegmentSize: 64})
 			gate := link.Gate(0)
 			promise(link.Queue(0))
 			_, err := gate.Next(context.Background())
@@ -456,6 +462,9 @@ func TestWakeUpPageSaysHowLongGatesSleep(t *testing.T) {
 	page, err := os.ReadFile("../../docs/wakeup.md")
 	require.NoError(t, err)
 	require.Contains(t, string(page), fmt.Sprintf("| a gate of several channels | %v |", gate.LookInterval))
-	require.Contains(t, string(page), fmt.Sprintf("| a gate of one channel | %v, doubled while nothing comes, up to %v |", gate.LookInterval, memseg.MaxParkTime))
-	require.Contains(t, string(page), fmt.Sprintf("| either, once the daemon is lost | %v |", standstill.Step(standstill.Grace)))
+	require.Contains(t, string(page),
+		fmt.Sprintf("| a gate of one channel | %v, doubled while nothing comes, up to %v |", gate.LookInterval,
+			memseg.MaxParkTime))
+	require.Contains(t, string(page), fmt.Sprintf("| either, once the daemon is lost | %v |",
+		standstill.Step(standstill.Grace)))
 }

@@ -125,7 +125,8 @@ func TestGateReadsWhatNeedsNoWaiting(t *testing.T) {
 
 func TestGateWithMoreChannelsThanADoorbellWordHasBits(t *testing.T) {
 	const channels = 130
-	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: channels, Segments: channels + 1, SegmentSize: 16})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: channels, Segments: channels + 1,
+		SegmentSize: 16})
 	gate := linktest.NewGate(t, linktest.Mapped, channels)
 	for c := range channels {
 		gate.Attach(c, link, c)
@@ -144,7 +145,8 @@ func TestNextSleepsUntilSomethingComes(t *testing.T) {
 		do   func(t *testing.T, g *linktest.Gate, l *linktest.Link)
 		want element
 	}{
-		{"a finished buffer", func(t *testing.T, _ *linktest.Gate, l *linktest.Link) { emit(t, l, segmentSize) }, buffer(1, segmentSize)},
+		{"a finished buffer", func(t *testing.T, _ *linktest.Gate, l *linktest.Link) { emit(t, l, segmentSize) },
+			buffer(1, segmentSize)},
 		{"a flush", func(t *testing.T, _ *linktest.Gate, l *linktest.Link) {
 			emit(t, l, 10)
 			require.NoError(t, l.Partition.FlushAll())
@@ -422,7 +424,8 @@ func TestPriorityEventsAreReadBeforeOtherChannelsGoOn(t *testing.T) {
 	sendEvent(t, links[1], priorityEvent)
 	sendEvent(t, links[1], priorityEvent)
 	priority := element{1, memseg.PrioritizedEventBuffer, eventSize}
-	for _, want := range []element{buffer(0, segmentSize), priority, priority, buffer(0, segmentSize), buffer(1, segmentSize)} {
+	for _, want := range []element{buffer(0, segmentSize), priority, priority, buffer(0, segmentSize),
+		buffer(1, segmentSize)} {
 		require.Equal(t, want, next(t, g))
 	}
 	requireNothing(t, g)
@@ -449,7 +452,8 @@ func TestGateNeedsADoorbellOfItsSize(t *testing.T) {
 	layout, err := memseg.NewGateLayout(1, 1<<16)
 	require.NoError(t, err)
 	region := memseg.NewHeapRegion("gate", int(layout.RegionSize()))
-	_, err = gate.NewInputGate(region, layout, memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1))), shuffle.GateSpec{Inputs: make([]shuffle.Input, 1<<16)}, host{})
+	_, err = gate.NewInputGate(region, layout, memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1))),
+		shuffle.GateSpec{Inputs: make([]shuffle.Input, 1<<16)}, host{})
 	require.ErrorIs(t, err, memseg.ErrLayout)
 }
 
@@ -517,7 +521,8 @@ func readInOrder(g *linktest.Gate, subpartition, buffers int) error {
 		if !b.IsEvent() {
 			n := counts[b.Channel]
 			counts[b.Channel]++
-			if b.Len() != segmentSize || int(b.Bytes()[0]) != subpartition || b.Bytes()[1] != byte(n) || b.Bytes()[2] != byte(n>>8) {
+			if b.Len() != segmentSize || int(b.Bytes()[0]) != subpartition || b.Bytes()[1] != byte(n) ||
+				b.Bytes()[2] != byte(n>>8) {
 				return errors.New("buffer out of order")
 			}
 		}

@@ -102,32 +102,36 @@ func TestNextLoopGoesOnWithTheNextRecordHoweverTheLastOneWasLeft(t *testing.T) {
 		for i := range 4 {
 			copies, elements := i%2 == 1, i/2 == 1
 			for _, size := range []int{16, 100, 150} { // many in a segment, one, and one that spans
-				t.Run(fmt.Sprintf("%s, copies %t, elements %t, size %d", name, copies, elements, size), func(t *testing.T) {
-					records := numbered(40, size)
-					link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 60, SegmentSize: 128})
-					g := linktest.NewGate(t, linktest.Mapped, 1, func(s *shuffle.GateSpec) { s.CopyRecords = copies })
-					g.Attach(0, link, 0)
-					emitStrings(t, link, records)
-					var got []string
-					for len(got) < len(records) {
-						before := len(got)
-						records := reader.Records(context.Background(), g.InputGate, shuffle.Strings{})
-						if elements {
-							records = withoutChannels(reader.Elements(context.Background(), g.InputGate, shuffle.Strings{}))
+				t.Run(fmt.Sprintf("%s, copies %t, elements %t, size %d", name, copies, elements, size),
+					func(t *testing.T) {
+						records := numbered(40, size)
+						link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 60,
+							SegmentSize: 128})
+						g := linktest.NewGate(t, linktest.Mapped, 1,
+							func(s *shuffle.GateSpec) { s.CopyRecords = copies })
+						g.Attach(0, link, 0)
+						emitStrings(t, link, records)
+						var got []string
+						for len(got) < len(records) {
+							before := len(got)
+							records := reader.Records(context.Background(), g.InputGate, shuffle.Strings{})
+							if elements {
+								records = withoutChannels(reader.Elements(context.Background(), g.InputGate,
+									shuffle.Strings{}))
+							}
+							leave(records, func(rec string, err error) {
+								require.NoError(t, err)
+								got = append(got, rec)
+							})
+							require.Len(t, got, before+1)
 						}
-						leave(records, func(rec string, err error) {
-							require.NoError(t, err)
-							got = append(got, rec)
-						})
-						require.Len(t, got, before+1)
-					}
-					require.Equal(t, records, got)
-					rest, err := collect(g)
-					require.NoError(t, err)
-					require.Empty(t, rest)
-					link.Partition.Reclaim()
-					require.Zero(t, link.Pool.Used(), "nothing is kept")
-				})
+						require.Equal(t, records, got)
+						rest, err := collect(g)
+						require.NoError(t, err)
+						require.Empty(t, rest)
+						link.Partition.Reclaim()
+						require.Zero(t, link.Pool.Used(), "nothing is kept")
+					})
 			}
 		}
 	}
@@ -170,7 +174,8 @@ func TestPanicOfTheCodecIsAnErrorAndCostsThatRecordOnly(t *testing.T) {
 		for name, p := range map[string]any{"text": "spoilt", "error": io.EOF, "own": shuffle.ErrProducerLost} {
 			t.Run(fmt.Sprintf("%s, size %d", name, size), func(t *testing.T) {
 				records := numbered(20, size)
-				link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 60, SegmentSize: 128})
+				link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 60,
+					SegmentSize: 128})
 				g := linktest.NewGate(t, linktest.Mapped, 1)
 				g.Attach(0, link, 0)
 				emitStrings(t, link, records)
@@ -210,7 +215,8 @@ func TestPanicOfTheCodecIsAnErrorAndCostsThatRecordOnly(t *testing.T) {
 func TestCodecThatEndsItsGoroutineLosesThatRecordOnly(t *testing.T) {
 	for _, size := range []int{16, 150} {
 		records := numbered(10, size)
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 60, SegmentSize: 128})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 60,
+			SegmentSize: 128})
 		g := linktest.NewGate(t, linktest.Mapped, 1)
 		g.Attach(0, link, 0)
 		emitStrings(t, link, records)
@@ -245,7 +251,8 @@ func TestErrorOfTheCodecIsNoEndOfThisStream(t *testing.T) {
 	_, g, link := newPipe(t, linktest.Heap, shuffle.Strings{}, 64, 1000)
 	emitStrings(t, link, []string{"one"})
 	err := error(nil)
-	for _, err = range reader.Records(context.Background(), g.InputGate, failing{fmt.Errorf("nested: %w", errors.Join(io.EOF, shuffle.ErrPartitionExpired))}) {
+	for _, err = range reader.Records(context.Background(), g.InputGate,
+		failing{fmt.Errorf("nested: %w", errors.Join(io.EOF, shuffle.ErrPartitionExpired))}) {
 		require.Error(t, err)
 	}
 	require.NotErrorIs(t, err, io.EOF)
@@ -264,7 +271,8 @@ func (failing) Append(dst []byte, _ string) []byte  { return dst }
 func (f failing) Decode(src []byte) (string, error) { return "", f.err }
 
 // foreignGate returns a gate over a copy of a link's memory that can be taken away.
-func foreignGate(t *testing.T, link *linktest.Link, change ...func(*shuffle.GateSpec)) (g *linktest.Gate, takeAway func(from int)) {
+func foreignGate(t *testing.T, link *linktest.Link, change ...func(*shuffle.GateSpec)) (g *linktest.Gate,
+	takeAway func(from int)) {
 	t.Helper()
 	memfd, err := memseg.CreateMemfd("foreign", int64(link.Region().Size()))
 	require.NoError(t, err)
@@ -291,7 +299,8 @@ func foreignGate(t *testing.T, link *linktest.Link, change ...func(*shuffle.Gate
 func TestFaultUnderALoopIsTheErrorOfItsChannel(t *testing.T) {
 	const segment = 64 << 10
 	newLink := func(t *testing.T) *linktest.Link {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8, SegmentSize: segment})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8,
+			SegmentSize: segment})
 		emitStrings(t, link, numbered(300, 1000))
 		return link
 	}
@@ -398,7 +407,8 @@ func (r reading) Decode(src []byte) (string, error) {
 // A codec may look at a byte twice, and a producer change it in between.
 func TestCopyOfARecordIsNotChangedUnderTheCodec(t *testing.T) {
 	for _, copies := range []bool{false, true} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: 128})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4,
+			SegmentSize: 128})
 		g := linktest.NewGate(t, linktest.Mapped, 1, func(s *shuffle.GateSpec) { s.CopyRecords = copies })
 		g.Attach(0, link, 0)
 		emitStrings(t, link, []string{"index 3", "index 3"})

@@ -9,7 +9,8 @@ import (
 // channelError is what a channel has to say that is no loss.
 func (g *InputGate) channelError(channel int, err error) *shuffle.ChannelError {
 	in := &g.spec.Inputs[channel]
-	return &shuffle.ChannelError{Channel: channel, Partition: in.Partition, Name: in.Name, Subpartition: in.Subpartition, Err: err}
+	return &shuffle.ChannelError{Channel: channel, Partition: in.Partition, Name: in.Name,
+		Subpartition: in.Subpartition, Err: err}
 }
 
 // lose notes that a channel has lost something: from now on the gate does not end

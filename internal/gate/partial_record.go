@@ -42,9 +42,11 @@ func (p *partialRecord) add(chunk []byte, limit uint32) (rest []byte, complete b
 		}
 		switch length := binary.BigEndian.Uint32(p.bytes); {
 		case length > shuffle.MaxRecordLength:
-			return chunk, false, fmt.Errorf("record length is %d, want at most %d: %w", length, shuffle.MaxRecordLength, shuffle.ErrCorruptRecord)
+			return chunk, false, fmt.Errorf("record length is %d, want at most %d: %w", length, shuffle.MaxRecordLength,
+				shuffle.ErrCorruptRecord)
 		case length > limit:
-			return chunk, false, fmt.Errorf("record length is %d, want at most %d, MaxRecordLength of the gate: %w", length, limit, shuffle.ErrRecordTooLarge)
+			return chunk, false, fmt.Errorf("record length is %d, want at most %d, MaxRecordLength of the gate: %w",
+				length, limit, shuffle.ErrRecordTooLarge)
 		default:
 			p.need = memseg.LengthPrefix + int(length)
 		}

@@ -120,12 +120,14 @@ func TestRecordsDoNotBeginWithinARecordThatNextHasBegun(t *testing.T) {
 // A loop that found nothing has not come to a record either.
 func TestRecordsDoNotBeginWithinARecordThoughALoopHasWaitedForItsRest(t *testing.T) {
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
-		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2, SegmentSize: segmentSize})
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2,
+			SegmentSize: segmentSize})
 		g := linktest.NewGate(t, memory, 1)
 		g.Attach(0, link, 0)
 		emitted := make(chan error)
 		go func() {
-			emitted <- link.Partition.EmitRecord(context.Background(), append([]byte{0, 0, 0, 3*segmentSize - 4}, make([]byte, 3*segmentSize-4)...), 0)
+			emitted <- link.Partition.EmitRecord(context.Background(), append([]byte{0, 0, 0, 3*segmentSize - 4},
+				make([]byte, 3*segmentSize-4)...), 0)
 		}()
 		var kept []shuffle.BufferOrEvent
 		for range 2 {
@@ -191,7 +193,8 @@ func TestOnlyOneReadsAGateAtATime(t *testing.T) {
 		g, links := newGate(t, linktest.Heap, 1)
 		go func() {
 			for i := range 200 {
-				_ = links[0].Partition.EmitRecord(context.Background(), append([]byte{0, 0, 0, 16}, numbered(i+1, 16)[i]...), 0)
+				_ = links[0].Partition.EmitRecord(context.Background(),
+					append([]byte{0, 0, 0, 16}, numbered(i+1, 16)[i]...), 0)
 			}
 			_ = links[0].Partition.Finish(context.Background())
 		}()
@@ -262,7 +265,8 @@ func TestCloseDropsWhatALoopHasLeft(t *testing.T) {
 func TestContextThatEndsWhileRecordsFlowEndsTheLoop(t *testing.T) {
 	const segment, size, records = 1 << 20, 100, 20_000
 	for _, copies := range []bool{false, true} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: segment})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4,
+			SegmentSize: segment})
 		g := linktest.NewGate(t, linktest.Heap, 1, func(s *shuffle.GateSpec) { s.CopyRecords = copies })
 		g.Attach(0, link, 0)
 		emitStrings(t, link, numbered(records, size))
@@ -319,9 +323,11 @@ func TestNilArgumentsAreRefused(t *testing.T) {
 	_, noHost := gate.NewInputGate(region, layout, bell, two, nil)
 	_, noInputs := gate.NewInputGate(region, layout, bell, shuffle.GateSpec{}, host{})
 	for i, err := range []error{
-		nextErr, noGate, zeroGate, (&gate.InputGate{}).Close(), (&gate.InputGate{}).ResumeConsumption(0), noRegion, noBell, noHost, noInputs,
+		nextErr, noGate, zeroGate, (&gate.InputGate{}).Close(), (&gate.InputGate{}).ResumeConsumption(0), noRegion,
+		noBell, noHost, noInputs,
 		records(noContext, g.InputGate, shuffle.Bytes{}), records(context.Background(), nil, shuffle.Bytes{}),
-		records(context.Background(), &gate.InputGate{}, shuffle.Bytes{}), records(context.Background(), g.InputGate, nil),
+		records(context.Background(), &gate.InputGate{}, shuffle.Bytes{}), records(context.Background(), g.InputGate,
+			nil),
 		records(context.Background(), g.InputGate, (*shuffle.Bytes)(nil)),
 	} {
 		require.ErrorIs(t, err, shuffle.ErrInvalidArgument, "%d", i)
@@ -338,8 +344,12 @@ func TestNilArgumentsAreRefused(t *testing.T) {
 func TestRecordLongerThanTheGateTakesEndsItsChannel(t *testing.T) {
 	for _, row := range []struct{ segment, longest int }{{64, 20}, {64, 100}, {1 << 20, 3 << 20}} {
 		for _, copies := range []bool{false, true} {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 10_000_000/row.segment/100 + 20, SegmentSize: row.segment})
-			g := linktest.NewGate(t, linktest.Heap, 2, func(s *shuffle.GateSpec) { s.MaxRecordLength, s.CopyRecords = row.longest, copies })
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1,
+				Segments: 10_000_000/row.segment/100 + 20, SegmentSize: row.segment})
+			g := linktest.NewGate(t, linktest.Heap, 2, func(s *shuffle.GateSpec) {
+				s.MaxRecordLength,
+					s.CopyRecords = row.longest, copies
+			})
 			other := newLink(t, linktest.Heap)
 			g.Attach(0, link, 0)
 			g.Attach(1, other, 0)
@@ -368,8 +378,9 @@ func TestRecordLongerThanTheGateTakesEndsItsChannel(t *testing.T) {
 			require.Len(t, errs, 3)
 			for _, err := range errs {
 				require.ErrorIs(t, err, shuffle.ErrRecordTooLarge)
-				require.ErrorContains(t, err, fmt.Sprintf("channel 0: subpartition 0 of partition 00000000000000000000000000000000: record length is %d, want at most %d, MaxRecordLength of the gate",
-					row.longest+1, row.longest))
+				require.ErrorContains(t, err,
+					fmt.Sprintf("channel 0: subpartition 0 of partition 00000000000000000000000000000000: record length is %d, want at most %d, MaxRecordLength of the gate",
+						row.longest+1, row.longest))
 			}
 			link.Partition.DetachConsumer(0, true, "")
 			if err := <-emitted; err != nil {

@@ -108,7 +108,8 @@ func (r *Loop[T]) interrupted(panicked any) error {
 		r.chunk.release()
 		panic(panicked)
 	}
-	return r.gate.loseRecord(r.chunk.channel, fmt.Errorf("the codec panicked: %v: %w", panicked, shuffle.ErrCorruptRecord))
+	return r.gate.loseRecord(r.chunk.channel, fmt.Errorf("the codec panicked: %v: %w", panicked,
+		shuffle.ErrCorruptRecord))
 }
 
 // stop keeps what lies behind the record that did not return.
@@ -297,7 +298,8 @@ func (r *Loop[T]) deliverWhole(chunk []byte) (rest []byte, goOn bool, err error)
 
 // deliverBytes is deliverWhole without a codec, of a chunk that no record can be
 // longer than.
-func deliverBytes(chunk []byte, at *place, presence memseg.Presence, yield func([]byte, error) bool) (rest []byte, goOn bool, err error) {
+func deliverBytes(chunk []byte, at *place, presence memseg.Presence, yield func([]byte, error) bool) (rest []byte,
+	goOn bool, err error) {
 	for len(chunk) >= memseg.LengthPrefix {
 		end := memseg.LengthPrefix + int(binary.BigEndian.Uint32(chunk))
 		if end > len(chunk) {

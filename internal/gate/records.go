@@ -151,7 +151,8 @@ func (g *InputGate) beginRecords() (unreadRecords, error) {
 	}
 	defer g.reading.Unlock()
 	if !g.looping.CompareAndSwap(false, true) {
-		return unreadRecords{}, fmt.Errorf("input gate: another loop over Records is running: %w", shuffle.ErrConcurrentUse)
+		return unreadRecords{}, fmt.Errorf("input gate: another loop over Records is running: %w",
+			shuffle.ErrConcurrentUse)
 	}
 	unread := g.unread
 	g.unread = unreadRecords{}
@@ -182,8 +183,9 @@ func (g *InputGate) checkNotInRecords() error {
 	case g.looping.Load():
 		return fmt.Errorf("input gate: a loop over Records is running: %w", shuffle.ErrConcurrentUse)
 	case len(g.unread.bytes) > 0:
-		return g.channelError(g.unread.channel, fmt.Errorf("a loop over Records has left %d bytes of records: range over Records again: %w",
-			len(g.unread.bytes), shuffle.ErrRecordsLeft))
+		return g.channelError(g.unread.channel,
+			fmt.Errorf("a loop over Records has left %d bytes of records: range over Records again: %w",
+				len(g.unread.bytes), shuffle.ErrRecordsLeft))
 	}
 	return nil
 }

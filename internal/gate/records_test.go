@@ -21,9 +21,11 @@ import (
 
 // newPipe returns a writer and a gate over one subpartition that can hold bytes
 // in segments of a size, so that nothing waits.
-func newPipe[T any](t testing.TB, memory linktest.Memory, codec shuffle.Codec[T], segment, bytes int) (*writer.RecordWriter[T], *linktest.Gate, *linktest.Link) {
+func newPipe[T any](t testing.TB, memory linktest.Memory, codec shuffle.Codec[T], segment,
+	bytes int) (*writer.RecordWriter[T], *linktest.Gate, *linktest.Link) {
 	t.Helper()
-	link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: bytes/segment + 2, SegmentSize: segment})
+	link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: bytes/segment + 2,
+		SegmentSize: segment})
 	gate := linktest.NewGate(t, memory, 1)
 	gate.Attach(0, link, 0)
 	w, err := writer.New(link.Partition, codec, writer.Forward[T](), writer.WithBufferTimeout(writer.FlushNever))
@@ -81,7 +83,8 @@ func requireSame(t testing.TB, want, got [][]byte) {
 	t.Helper()
 	require.Len(t, got, len(want))
 	for i := range want {
-		require.True(t, bytes.Equal(want[i], got[i]), "record %d: want %d bytes %.20x, got %d bytes %.20x", i, len(want[i]), want[i], len(got[i]), got[i])
+		require.True(t, bytes.Equal(want[i], got[i]), "record %d: want %d bytes %.20x, got %d bytes %.20x", i,
+			len(want[i]), want[i], len(got[i]), got[i])
 	}
 }
 

@@ -34,7 +34,8 @@ func (r refusing) Decode(src []byte) (string, error) {
 }
 
 // rangeOver gives the records of one loop to body, until one of them has an error.
-func rangeOver[T string | []byte](codec shuffle.Codec[T]) func(g *gate.InputGate, body func(record string) error) error {
+func rangeOver[T string | []byte](codec shuffle.Codec[T]) func(g *gate.InputGate,
+	body func(record string) error) error {
 	return func(g *gate.InputGate, body func(record string) error) error {
 		for record, err := range reader.Records(context.Background(), g, codec) {
 			if err != nil {
@@ -61,7 +62,8 @@ func TestMemoryThatWasTakenAwayHasNoRecords(t *testing.T) {
 		"copies":  {read: rangeOver(shuffle.Bytes{}), copies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16, SegmentSize: 4096})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16,
+				SegmentSize: 4096})
 			g := linktest.NewGate(t, linktest.Mapped, 1, func(s *shuffle.GateSpec) { s.CopyRecords = row.copies })
 			g.Attach(0, link, 0)
 			records := numbered(count, 40)
@@ -90,7 +92,8 @@ func TestMemoryThatWasTakenAwayHasNoRecords(t *testing.T) {
 // A codec that finds the zeros of a record is not the one to say what is wrong.
 func TestRecordOfTakenMemoryIsNotCorrupt(t *testing.T) {
 	for name, codec := range map[string]refusing{"fails": {}, "panics": {panics: true}} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16, SegmentSize: 4096})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 16,
+			SegmentSize: 4096})
 		g := link.Gate(0)
 		records := numbered(50, 40)
 		emitStrings(t, link, records)
@@ -162,12 +165,14 @@ func TestRecordsOfNoBytesAreRecords(t *testing.T) {
 		for name, read := range map[string]func(g *gate.InputGate, body func(record string) error) error{
 			"bytes": rangeOver(shuffle.Bytes{}), "strings": rangeOver(shuffle.Strings{}),
 		} {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 200, SegmentSize: 10})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 200,
+				SegmentSize: 10})
 			g := linktest.NewGate(t, linktest.Mapped, 1, func(s *shuffle.GateSpec) { s.CopyRecords = copies })
 			g.Attach(0, link, 0)
 			emitStrings(t, link, records)
 			var got []string
-			require.NoError(t, read(g.InputGate, func(record string) error { got = append(got, record); return nil }), name)
+			require.NoError(t, read(g.InputGate, func(record string) error { got = append(got, record); return nil }),
+				name)
 			require.Equal(t, records, got, name)
 		}
 	}

@@ -21,6 +21,7 @@ const root = "../.."
 type sourceFile struct {
 	path string // from the project's root
 	ast  *ast.File
+	file *token.File
 }
 
 func (f sourceFile) folder() string { return filepath.ToSlash(filepath.Dir(f.path)) }
@@ -55,12 +56,13 @@ var parseSources = sync.OnceValues(func() ([]sourceFile, error) {
 		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, ".pb.go") {
 			return nil
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
 		if err != nil {
 			return err
 		}
 		rel, err := filepath.Rel(root, path)
-		files = append(files, sourceFile{path: rel, ast: parsed})
+		files = append(files, sourceFile{path: rel, ast: parsed, file: fset.File(parsed.Pos())})
 		return err
 	})
 	return files, err
@@ -94,7 +96,8 @@ func TestAtomicFunctionsOnPointersLiveInUnsafeFiles(t *testing.T) {
 			}
 			if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name == "atomic" {
 				for _, prefix := range []string{"Load", "Store", "Add", "Swap", "CompareAndSwap", "And", "Or"} {
-					require.False(t, strings.HasPrefix(selector.Sel.Name, prefix), "%s calls atomic.%s", f.path, selector.Sel.Name)
+					require.False(t, strings.HasPrefix(selector.Sel.Name, prefix), "%s calls atomic.%s", f.path,
+						selector.Sel.Name)
 				}
 			}
 			return true
@@ -104,27 +107,32 @@ func TestAtomicFunctionsOnPointersLiveInUnsafeFiles(t *testing.T) {
 
 func TestImportsFollowTheArrows(t *testing.T) {
 	allowed := map[string][]string{
-		"memseg":                   {},
-		"pool":                     {"memseg", "internal/cpucache"},
-		"shuffle":                  {"memseg"},
-		"writer":                   {"memseg", "shuffle", "internal/partition"},
-		"reader":                   {"shuffle", "internal/gate"},
-		"shuffle/protocodec":       {"shuffle"},
-		"internal/partition":       {"memseg", "pool", "shuffle", "internal/probe", "internal/cpucache", "internal/standstill", "internal/foreigntext"},
-		"internal/gate":            {"memseg", "shuffle", "internal/partition", "internal/cpucache", "internal/standstill"},
-		"ipc":                      {"shuffle", "memseg", "pool", "ipc/controlpb", "internal/foreigntext"},
-		"internal/daemon":          {"memseg", "pool", "shuffle", "ipc", "ipc/controlpb", "internal/daemon/registry", "internal/throttle", "internal/foreigntext"},
+		"memseg":             {},
+		"pool":               {"memseg", "internal/cpucache"},
+		"shuffle":            {"memseg"},
+		"writer":             {"memseg", "shuffle", "internal/partition"},
+		"reader":             {"shuffle", "internal/gate"},
+		"shuffle/protocodec": {"shuffle"},
+		"internal/partition": {"memseg", "pool", "shuffle", "internal/probe", "internal/cpucache",
+			"internal/standstill", "internal/foreigntext"},
+		"internal/gate": {"memseg", "shuffle", "internal/partition", "internal/cpucache",
+			"internal/standstill"},
+		"ipc": {"shuffle", "memseg", "pool", "ipc/controlpb", "internal/foreigntext"},
+		"internal/daemon": {"memseg", "pool", "shuffle", "ipc", "ipc/controlpb", "internal/daemon/registry",
+			"internal/throttle", "internal/foreigntext"},
 		"ipc/controlpb":            {},
 		"internal/daemon/registry": {"shuffle", "internal/foreigntext"},
-		"client":                   {"memseg", "pool", "shuffle", "internal/partition", "internal/gate", "internal/daemon", "ipc", "ipc/controlpb", "internal/foreigntext"},
-		"internal/sentinel":        {},
-		"internal/ctxerr":          {},
-		"internal/absent":          {},
-		"internal/opened":          {},
-		"internal/invariants":      {},
-		"internal/standstill":      {},
+		"client": {"memseg", "pool", "shuffle", "internal/partition", "internal/gate",
+			"internal/daemon", "ipc", "ipc/controlpb", "internal/foreigntext"},
+		"internal/sentinel":   {},
+		"internal/ctxerr":     {},
+		"internal/absent":     {},
+		"internal/opened":     {},
+		"internal/invariants": {},
+		"internal/standstill": {},
 	}
-	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent", "internal/opened", "internal/invariants"}
+	everywhere := []string{"internal/sentinel", "internal/ctxerr", "internal/absent", "internal/opened",
+		"internal/invariants"}
 	for _, f := range sources(t) {
 		arrows, ok := allowed[f.folder()]
 		if !ok || f.isTest() {
@@ -189,12 +197,14 @@ func TestUsersNeedNothingOfTheHost(t *testing.T) {
 		}
 		for _, decl := range f.ast.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
-			if !ok || !fn.Name.IsExported() || !ast.IsExported(strings.TrimSuffix(receiver(fn), ".")) && fn.Recv != nil {
+			if !ok || !fn.Name.IsExported() || !ast.IsExported(strings.TrimSuffix(receiver(fn), ".")) &&
+				fn.Recv != nil {
 				continue
 			}
 			ast.Inspect(fn.Type, func(n ast.Node) bool {
 				if selector, ok := n.(*ast.SelectorExpr); ok {
-					require.NotContains(t, ofHosts, selector.X.(*ast.Ident).Name, "%s.%s%s shows it", f.folder(), receiver(fn), fn.Name.Name)
+					require.NotContains(t, ofHosts, selector.X.(*ast.Ident).Name, "%s.%s%s shows it", f.folder(),
+						receiver(fn), fn.Name.Name)
 				}
 				return true
 			})
@@ -213,7 +223,8 @@ func TestProductImportsNothingOfTests(t *testing.T) {
 		}
 		for _, path := range f.imports() {
 			for _, prefix := range onlyInTests {
-				require.False(t, strings.HasPrefix(path+"/", strings.TrimSuffix(prefix, "/")+"/"), "%s imports %s", f.path, path)
+				require.False(t, strings.HasPrefix(path+"/", strings.TrimSuffix(prefix, "/")+"/"), "%s imports %s",
+					f.path, path)
 			}
 		}
 	}
@@ -222,7 +233,8 @@ func TestProductImportsNothingOfTests(t *testing.T) {
 // Whatever may block can be given up.
 func TestBlockingCallsTakeAContext(t *testing.T) {
 	blocking := []string{
-		"Dial", "CreatePartition", "OpenGate", "List", "Inspect", "Next", "Records", "Elements", "WaitAny", "WaitAvailable", "Emit", "EmitTo", "Broadcast",
+		"Dial", "CreatePartition", "OpenGate", "List", "Inspect", "Next", "Records", "Elements", "WaitAny",
+		"WaitAvailable", "Emit", "EmitTo", "Broadcast",
 		"BroadcastEvent", "EmitRecord", "BroadcastRecord", "Reserve", "Finish", "Fail", "Park", "Drain", "Shutdown",
 	}
 	skip := map[string]bool{
@@ -276,7 +288,8 @@ func receiver(fn *ast.FuncDecl) string {
 }
 
 func TestEveryPackageHasADocumentAndAnExample(t *testing.T) {
-	packages := []string{"memseg", "pool", "shuffle", "writer", "reader", "shuffle/protocodec", "ipc", "client", "bench"}
+	packages := []string{"memseg", "pool", "shuffle", "writer", "reader", "shuffle/protocodec", "ipc", "client",
+		"bench"}
 	documented, shown := map[string]bool{}, map[string]bool{}
 	for _, f := range sources(t) {
 		if filepath.Base(f.path) == "doc.go" && f.ast.Doc != nil {

@@ -2,6 +2,7 @@ package houserules
 
 import (
 	"go/ast"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,6 +64,35 @@ func TestPagesHaveShortLines(t *testing.T) {
 			}
 			if !isCode && !strings.HasPrefix(line, "|") {
 				require.LessOrEqual(t, utf8.RuneCountInString(line), width, "%s:%d", filepath.Base(page), number)
+			}
+		}
+	}
+}
+
+// So are sources, a tab counting as four, but for what is longer by a text alone: a string,
+// or what stands in one of several lines. Tests may have a message of the protocol in a line.
+func TestSourcesHaveShortLines(t *testing.T) {
+	const width, text = 120, 40
+	for _, f := range sources(t) {
+		source, err := os.ReadFile(filepath.Join(root, f.path))
+		require.NoError(t, err)
+		longText := map[int]bool{} // lines that have one
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			literal, ok := n.(*ast.BasicLit)
+			if ok && literal.Kind == token.STRING && len(literal.Value) >= text {
+				first := f.file.Line(literal.Pos())
+				for line := first; line <= first+strings.Count(literal.Value, "\n"); line++ {
+					longText[line] = true
+				}
+			}
+			return true
+		})
+		number := 0
+		for line := range strings.Lines(string(source)) {
+			number++
+			line = strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")
+			if !longText[number] && !(f.isTest() && strings.Contains(line, "controlpb.")) && !ast.IsGenerated(f.ast) {
+				require.LessOrEqual(t, utf8.RuneCountInString(line), width, "%s:%d", f.path, number)
 			}
 		}
 	}

@@ -32,7 +32,8 @@ func TestSentinelsOfOneNameAreOneValue(t *testing.T) {
 			if before, ok := values[name]; ok {
 				shared++
 				require.Equal(t, before, value, "%s of %s and of %s", name, packages[name], f.folder())
-				require.NotContains(t, value, "New", "%s of %s and of %s are two values", name, packages[name], f.folder())
+				require.NotContains(t, value, "New", "%s of %s and of %s are two values", name, packages[name],
+					f.folder())
 			}
 			values[name], packages[name] = value, f.folder()
 			return true

@@ -25,7 +25,8 @@ func (p *ResultPartition) BroadcastEvent(ctx context.Context, e shuffle.Event) (
 	}
 	typ := e.DataType()
 	if typ == memseg.EndOfPartition {
-		return fmt.Errorf("partition %s: the end of the partition is no event, Finish sends it: %w", p.label(), shuffle.ErrInvalidArgument)
+		return fmt.Errorf("partition %s: the end of the partition is no event, Finish sends it: %w", p.label(),
+			shuffle.ErrInvalidArgument)
 	}
 	return p.broadcastEvent(ctx, typ, content)
 }

@@ -49,7 +49,8 @@ func TestEventFinishesTheOpenBuffers(t *testing.T) {
 		}, 3, []int{4, 4, 4, 4}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 4, Segments: 8, SegmentSize: 32})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 4, Segments: 8,
+				SegmentSize: 32})
 			row.write(t, link.Partition)
 			sendEvent(t, link.Partition, shuffle.CustomEvent{Name: "e"})
 			require.Equal(t, row.used, link.Pool.Used())
@@ -84,7 +85,8 @@ func TestEventWaitsWhenItsSlotsAreUnread(t *testing.T) {
 				require.Positive(t, s.p.BackPressured())
 
 				held := hold(t, s.c.SubpartitionView)
-				require.ErrorIs(t, s.p.BroadcastEvent(impatient(), newBarrier(row.typ)), context.Canceled, "read and not released")
+				require.ErrorIs(t, s.p.BroadcastEvent(impatient(), newBarrier(row.typ)), context.Canceled,
+					"read and not released")
 				sent := make(chan error)
 				go func() { sent <- s.p.BroadcastEvent(context.Background(), newBarrier(row.typ)) }()
 				require.NoError(t, held.Release())
@@ -104,7 +106,8 @@ func TestEventReachesAllSubpartitionsOrNone(t *testing.T) {
 			e     shuffle.CustomEvent
 			slots int
 		}{
-			"in order": {shuffle.CustomEvent{Name: "e"}, eventSlots}, "priority": {shuffle.CustomEvent{Name: "e", Priority: true}, prioritySlots},
+			"in order": {shuffle.CustomEvent{Name: "e"}, eventSlots},
+			"priority": {shuffle.CustomEvent{Name: "e", Priority: true}, prioritySlots},
 		} {
 			link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 3, Segments: 6, SegmentSize: 64})
 			p := link.Partition
@@ -116,7 +119,8 @@ func TestEventReachesAllSubpartitionsOrNone(t *testing.T) {
 			drain(t, views[2])
 			err := p.BroadcastEvent(impatient(), row.e)
 			require.ErrorIs(t, err, context.Canceled, name)
-			require.ErrorContains(t, err, "room for an event in subpartition 1, whose event slots are taken, whose consumer has to read", name)
+			require.ErrorContains(t, err,
+				"room for an event in subpartition 1, whose event slots are taken, whose consumer has to read", name)
 			require.Equal(t, nothing, poll(t, views[0]), "those before it have not got it")
 			require.Equal(t, nothing, poll(t, views[2]), "nor those behind")
 
@@ -208,7 +212,8 @@ func TestWriterNeverWaitsForADiscardedConsumer(t *testing.T) {
 func TestDiscardedConsumersKeepNoEventSlots(t *testing.T) {
 	const consumers = 4
 	link := linktest.New(t, linktest.Config{
-		Memory: linktest.Heap, Subpartitions: consumers, Segments: 8, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost,
+		Memory: linktest.Heap, Subpartitions: consumers, Segments: 8, SegmentSize: 64,
+		OnLost: shuffle.DiscardOnConsumerLost,
 	})
 	p := link.Partition
 	views := make([]*partition.SubpartitionView, consumers)

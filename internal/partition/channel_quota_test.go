@@ -45,7 +45,8 @@ func TestQuotaHoldsForEveryWayOfWriting(t *testing.T) {
 	for name, write := range waysToWrite {
 		t.Run(name, func(t *testing.T) {
 			overMemories(t, func(t *testing.T, memory linktest.Memory) {
-				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 12, SegmentSize: 64, Quota: 2})
+				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 12, SegmentSize: 64,
+					Quota: 2})
 				p := link.Partition
 				first, second := link.View(0), link.View(1)
 				require.NoError(t, write(impatient(), p, 64))
@@ -55,7 +56,8 @@ func TestQuotaHoldsForEveryWayOfWriting(t *testing.T) {
 				drain(t, second)
 				err := write(impatient(), p, 64)
 				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorContains(t, err, "subpartition 0, which has the 2 buffers that MaxBuffersPerChannel allows, whose consumer has to read")
+				require.ErrorContains(t, err,
+					"subpartition 0, which has the 2 buffers that MaxBuffersPerChannel allows, whose consumer has to read")
 				require.Equal(t, nothing, poll(t, second), "nothing was written")
 
 				// Others have the pool to themselves.
@@ -78,7 +80,8 @@ func TestRecordThatNeedsMoreThanTheOpenBufferWaitsForTheQuota(t *testing.T) {
 	for name, write := range map[string]func(ctx context.Context, p *partition.ResultPartition, n int) error{
 		"emit": waysToWrite["emit"], "broadcast": waysToWrite["broadcast"],
 	} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 12, SegmentSize: 64, Quota: 1})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 12, SegmentSize: 64,
+			Quota: 1})
 		p, view := link.Partition, link.View(0)
 		require.NoError(t, write(impatient(), p, 16))
 		require.NoError(t, write(impatient(), p, 16), "it fits the buffer")
@@ -94,7 +97,8 @@ func TestRecordThatNeedsMoreThanTheOpenBufferWaitsForTheQuota(t *testing.T) {
 func TestWriterAtItsQuotaIsWokenByItsConsumer(t *testing.T) {
 	partition.SleepLong(t)
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
-		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 12, SegmentSize: 64, Quota: 2})
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 12, SegmentSize: 64,
+			Quota: 2})
 		p := link.Partition
 		view := link.View(0)
 		emit(t, p, 64, 0)

@@ -19,7 +19,8 @@ type ConsumerLink struct {
 
 // NewConsumerLink returns the link to a channel of a gate. closed is called once
 // when the producer drops the link; it may be nil. The regions may not.
-func NewConsumerLink(gate *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, channel int, closed func()) (*ConsumerLink, error) {
+func NewConsumerLink(gate *memseg.Region, l memseg.GateLayout, doorbell *memseg.Region, channel int,
+	closed func()) (*ConsumerLink, error) {
 	if channel < 0 || channel >= l.Channels {
 		return nil, fmt.Errorf("channel %d of a gate with %d: %w", channel, l.Channels, shuffle.ErrProtocol)
 	}
@@ -30,7 +31,8 @@ func NewConsumerLink(gate *memseg.Region, l memseg.GateLayout, doorbell *memseg.
 	if err != nil {
 		return nil, fmt.Errorf("attach consumer: %w", err)
 	}
-	return &ConsumerLink{words: memseg.NewChannelWords(gate, &l, channel), bell: bell, channel: channel, close: closed}, nil
+	return &ConsumerLink{words: memseg.NewChannelWords(gate, &l, channel), bell: bell, channel: channel, close: closed},
+		nil
 }
 
 func (l *ConsumerLink) ring() { l.bell.Ring(l.channel, l.words.Parked) }

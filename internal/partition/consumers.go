@@ -17,7 +17,8 @@ func (p *ResultPartition) AttachConsumer(subpartition int, link *ConsumerLink) e
 		return fmt.Errorf("partition %s: the link to the consumer of subpartition %d was not made by NewConsumerLink: %w", p.label(), subpartition, shuffle.ErrInvalidArgument)
 	}
 	if subpartition < 0 || subpartition >= len(p.subpartitions) {
-		return fmt.Errorf("partition %s: attach to subpartition %d of %d: %w", p.label(), subpartition, len(p.subpartitions), shuffle.ErrProtocol)
+		return fmt.Errorf("partition %s: attach to subpartition %d of %d: %w", p.label(), subpartition,
+			len(p.subpartitions), shuffle.ErrProtocol)
 	}
 	if err := p.subpartitions[subpartition].attach(link); err != nil {
 		return fmt.Errorf("partition %s: %w", p.label(), err)

@@ -25,7 +25,8 @@ func TestConsumerThatIsLost(t *testing.T) {
 			{"after it has read everything", shuffle.FailOnConsumerLost, true, nil},
 		} {
 			t.Run(row.name, func(t *testing.T) {
-				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8, SegmentSize: 64, OnLost: row.policy})
+				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8, SegmentSize: 64,
+					OnLost: row.policy})
 				p := link.Partition
 				link.Consumer(0)
 				other := link.View(1)
@@ -61,7 +62,8 @@ func TestConsumerLostWakesABlockedWriter(t *testing.T) {
 			policy shuffle.ConsumerLostPolicy
 			want   error
 		}{{shuffle.FailOnConsumerLost, shuffle.ErrConsumerLost}, {shuffle.DiscardOnConsumerLost, nil}} {
-			link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2, SegmentSize: 64, OnLost: row.policy})
+			link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2, SegmentSize: 64,
+				OnLost: row.policy})
 			p := link.Partition
 			link.Consumer(0)
 			emit(t, p, 128, 0)
@@ -95,7 +97,8 @@ func TestConsumerThatComesLateGetsEverything(t *testing.T) {
 func TestStoppedConsumerBlocksTheWriterUntilItIsDropped(t *testing.T) {
 	const consumers, segments = 64, 80
 	link := linktest.New(t, linktest.Config{
-		Memory: linktest.Mapped, Subpartitions: consumers, Segments: segments, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost,
+		Memory: linktest.Mapped, Subpartitions: consumers, Segments: segments, SegmentSize: 64,
+		OnLost: shuffle.DiscardOnConsumerLost,
 	})
 	p := link.Partition
 	var views []*partition.SubpartitionView
@@ -138,12 +141,16 @@ func TestImpossibleReleasedCursorEndsThatConsumerOnly(t *testing.T) {
 		{"on the open buffer", func(c *linktest.Consumer) { c.Words.Released.Store(linktest.NearWrap + 3) }},
 		{"back behind the start", func(c *linktest.Consumer) { c.Words.Released.Store(linktest.NearWrap - 1) }},
 		{"zero", func(c *linktest.Consumer) { c.Words.Released.Store(1 << 63) }},
-		{"of priority events beyond what was published", func(c *linktest.Consumer) { c.Words.PriorityReleased.Store(linktest.NearWrap + 2) }},
-		{"of priority events back", func(c *linktest.Consumer) { c.Words.PriorityReleased.Store(linktest.NearWrap - 1) }},
+		{"of priority events beyond what was published",
+			func(c *linktest.Consumer) { c.Words.PriorityReleased.Store(linktest.NearWrap + 2) }},
+		{"of priority events back",
+			func(c *linktest.Consumer) { c.Words.PriorityReleased.Store(linktest.NearWrap - 1) }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			for _, policy := range []shuffle.ConsumerLostPolicy{shuffle.FailOnConsumerLost, shuffle.DiscardOnConsumerLost} {
-				link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 8, SegmentSize: 64, OnLost: policy})
+			for _, policy := range []shuffle.ConsumerLostPolicy{shuffle.FailOnConsumerLost,
+				shuffle.DiscardOnConsumerLost} {
+				link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 8,
+					SegmentSize: 64, OnLost: policy})
 				p := link.Partition
 				hostile, honest := link.Consumer(0), link.View(1)
 				require.NoError(t, p.BroadcastEvent(context.Background(), newBarrier(priorityEvent)))
@@ -178,7 +185,8 @@ func TestReleasedCursorMayCoverEverythingFinished(t *testing.T) {
 }
 
 func TestDetachingTwiceOrNobody(t *testing.T) {
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 4, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 4, SegmentSize: 64,
+		OnLost: shuffle.DiscardOnConsumerLost})
 	p := link.Partition
 	for _, sub := range []int{0, 0, -1, 2} {
 		p.DetachConsumer(sub, false, "gone")

@@ -14,7 +14,8 @@ import (
 // could not hold its length.
 func (p *ResultPartition) checkRecord(framed int) error {
 	if framed-4 > shuffle.MaxRecordLength {
-		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", p.label(), framed-4, shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
+		return fmt.Errorf("partition %s: record of %d bytes, want at most %d: %w", p.label(), framed-4,
+			shuffle.MaxRecordLength, shuffle.ErrRecordTooLarge)
 	}
 	return nil
 }
@@ -90,7 +91,8 @@ func (p *ResultPartition) writeParts(s *ResultSubpartition, rest int, first, sec
 // Without a dst the record is one to be cut, or the open buffer one that was begun by
 // another goroutine, and it goes through EmitRecordParts. Waiting and errors are as
 // there.
-func (p *ResultPartition) StartRecord(ctx context.Context, at memseg.Place, size, subpartition int) (open *memseg.BufferBuilder, dst []byte, err error) {
+func (p *ResultPartition) StartRecord(ctx context.Context, at memseg.Place, size,
+	subpartition int) (open *memseg.BufferBuilder, dst []byte, err error) {
 	if err := p.check(); err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +100,8 @@ func (p *ResultPartition) StartRecord(ctx context.Context, at memseg.Place, size
 		return nil, nil, err
 	}
 	s := p.subpartitions[subpartition]
-	if room := s.builder.WritableBytes(); size > p.layout.SegmentSize || s.open && (s.taken || size > room) && !p.isBetterWhole(size, room) {
+	if room := s.builder.WritableBytes(); size > p.layout.SegmentSize || s.open && (s.taken || size > room) &&
+		!p.isBetterWhole(size, room) {
 		return nil, nil, nil
 	}
 	return p.startWhole(ctx, s, at, size)
@@ -106,7 +109,8 @@ func (p *ResultPartition) StartRecord(ctx context.Context, at memseg.Place, size
 
 // startWhole starts a new buffer with the start of a record of size bytes, unless there
 // is room for it in the open one, and lets the caller in.
-func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition, at memseg.Place, size int) (open *memseg.BufferBuilder, dst []byte, err error) {
+func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition, at memseg.Place,
+	size int) (open *memseg.BufferBuilder, dst []byte, err error) {
 	if err := p.beginWrite(); err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +134,8 @@ func (p *ResultPartition) startWhole(ctx context.Context, s *ResultSubpartition,
 
 func (p *ResultPartition) checkSubpartition(subpartition int) error {
 	if subpartition < 0 || subpartition >= len(p.subpartitions) {
-		return fmt.Errorf("partition %s: subpartition %d of %d: %w", p.label(), subpartition, len(p.subpartitions), shuffle.ErrInvalidArgument)
+		return fmt.Errorf("partition %s: subpartition %d of %d: %w", p.label(), subpartition, len(p.subpartitions),
+			shuffle.ErrInvalidArgument)
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func TestRecordsSpanBuffers(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				overMemories(t, func(t *testing.T, memory linktest.Memory) {
-					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8, SegmentSize: segment})
+					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 8,
+						SegmentSize: segment})
 					p := link.Partition
 					readers := []int{1}
 					if toAll {
@@ -156,8 +157,10 @@ func TestWritesAreRefusedBeforeAnythingIsTaken(t *testing.T) {
 			call func() error
 			want error
 		}{
-			{"emit to a negative subpartition", func() error { return p.EmitRecord(ctx, []byte("x"), -1) }, shuffle.ErrInvalidArgument},
-			{"emit to the one after the last", func() error { return p.EmitRecord(ctx, []byte("x"), 2) }, shuffle.ErrInvalidArgument},
+			{"emit to a negative subpartition", func() error { return p.EmitRecord(ctx, []byte("x"), -1) },
+				shuffle.ErrInvalidArgument},
+			{"emit to the one after the last", func() error { return p.EmitRecord(ctx, []byte("x"), 2) },
+				shuffle.ErrInvalidArgument},
 			{"flush a negative subpartition", func() error { return p.Flush(-1) }, shuffle.ErrInvalidArgument},
 			{"flush the one after the last", func() error { return p.Flush(2) }, shuffle.ErrInvalidArgument},
 			{"publish the one after the last", func() error { return p.PublishOpen(2) }, shuffle.ErrInvalidArgument},
@@ -179,7 +182,8 @@ func TestWritesAreRefusedBeforeAnythingIsTaken(t *testing.T) {
 func TestOversizedEventLeavesTheOpenBufferOpen(t *testing.T) {
 	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: 64})
 	emit(t, link.Partition, 10, 0)
-	err := link.Partition.BroadcastEvent(context.Background(), shuffle.CustomEvent{Body: make([]byte, memseg.EventSlotSize)})
+	err := link.Partition.BroadcastEvent(context.Background(),
+		shuffle.CustomEvent{Body: make([]byte, memseg.EventSlotSize)})
 	require.ErrorIs(t, err, shuffle.ErrEventTooLarge)
 	emit(t, link.Partition, 10, 0)
 	require.Equal(t, 1, link.Pool.Used())
@@ -208,7 +212,8 @@ func TestCountersLagUntilABufferIsFinished(t *testing.T) {
 
 func TestChangingBetweenUnicastAndBroadcastFinishesTheOpenBuffers(t *testing.T) {
 	const subpartitions = 8
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: subpartitions, Segments: 32, SegmentSize: 32})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: subpartitions, Segments: 32,
+		SegmentSize: 32})
 	p := link.Partition
 	for i := range subpartitions {
 		emit(t, p, 8, i)
@@ -277,7 +282,8 @@ func TestBroadcastReadersSeeTheSameMemory(t *testing.T) {
 
 func TestFullAndPartialBuffersOfTheOtherModeAreFinishedFirst(t *testing.T) {
 	// Free segments after each step, with a pool of three.
-	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Required: 3, Segments: 3, SegmentSize: 32})
+	link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Required: 3, Segments: 3,
+		SegmentSize: 32})
 	p := link.Partition
 	views := []*partition.SubpartitionView{link.View(0), link.View(1)}
 	free := func() int { return link.Pool.Size() - link.Pool.Used() }
@@ -303,9 +309,15 @@ func TestErrorWithinARecordEndsThePartition(t *testing.T) {
 			write  func(p *partition.ResultPartition) error
 			cut    bool
 		}{
-			{"nothing of it was written", 64, func(p *partition.ResultPartition) error { return p.EmitRecord(impatient(), make([]byte, 64), 0) }, false},
-			{"its beginning was written", 48, func(p *partition.ResultPartition) error { return p.EmitRecord(impatient(), make([]byte, 64), 0) }, true},
-			{"broadcast, nothing of it was written", 64, func(p *partition.ResultPartition) error { return p.BroadcastRecord(impatient(), make([]byte, 64)) }, false},
+			{"nothing of it was written", 64,
+				func(p *partition.ResultPartition) error { return p.EmitRecord(impatient(), make([]byte, 64), 0) },
+				false},
+			{"its beginning was written", 48,
+				func(p *partition.ResultPartition) error { return p.EmitRecord(impatient(), make([]byte, 64), 0) },
+				true},
+			{"broadcast, nothing of it was written", 64,
+				func(p *partition.ResultPartition) error { return p.BroadcastRecord(impatient(), make([]byte, 64)) },
+				false},
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 2, SegmentSize: 64})
@@ -323,7 +335,8 @@ func TestErrorWithinARecordEndsThePartition(t *testing.T) {
 				}
 				require.Equal(t, err, again)
 				require.Equal(t, err, p.BroadcastEvent(context.Background(), shuffle.CustomEvent{}))
-				require.Equal(t, err, p.Finish(context.Background()), "a stream that ends in a record has no end of partition")
+				require.Equal(t, err, p.Finish(context.Background()),
+					"a stream that ends in a record has no end of partition")
 				require.Zero(t, link.Host.Finished)
 			})
 		}
@@ -360,7 +373,8 @@ func TestRecordIsNotCutForTheLastBytesOfABuffer(t *testing.T) {
 		} {
 			for _, broadcast := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, broadcast %t", row.name, broadcast), func(t *testing.T) {
-					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 4, SegmentSize: 1024})
+					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: 4,
+						SegmentSize: 1024})
 					view := link.View(0)
 					for _, n := range []int{row.before, row.record} {
 						if broadcast {

@@ -185,7 +185,8 @@ func (p *ResultPartition) EndedByHost(err error) {
 		return
 	}
 	if err == nil {
-		err = fmt.Errorf("partition %s: its host has ended it without a reason: %w", p.label(), shuffle.ErrPartitionReleased)
+		err = fmt.Errorf("partition %s: its host has ended it without a reason: %w", p.label(),
+			shuffle.ErrPartitionReleased)
 	}
 	if !p.published.Load() || !errors.Is(err, shuffle.ErrPartitionReleased) {
 		p.end(err)

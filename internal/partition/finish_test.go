@@ -164,7 +164,8 @@ func TestFinishWithoutTheDaemonIsUnknownWhileAConsumerHasNotReadToTheEnd(t *test
 		asked := make(chan error)
 		go func() { asked <- p.Finish(ctx) }()
 		require.Eventually(t, link.IsParked, wait, tick)
-		require.False(t, link.IsRung(0) || link.IsRung(1), "what was rung is taken, or the sleep ends at once and for ever")
+		require.False(t, link.IsRung(0) || link.IsRung(1),
+			"what was rung is taken, or the sleep ends at once and for ever")
 		cancel()
 		err = <-asked
 		require.ErrorIs(t, err, context.Canceled)
@@ -255,7 +256,8 @@ func TestNilContextIsRefused(t *testing.T) {
 	link, p := finishing(t, linktest.Heap)
 	var none context.Context
 	_, reserved := p.Reserve(none, 0, 60)
-	empty := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 1, SegmentSize: 64}).Partition
+	empty := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 1,
+		SegmentSize: 64}).Partition
 	for name, err := range map[string]error{
 		"emit": p.EmitRecord(none, make([]byte, 64), 0), "broadcast": p.BroadcastRecord(none, make([]byte, 64)),
 		"start": start(none, empty, 64, 0), "reserve": reserved, "event": p.BroadcastEvent(none, shuffle.CustomEvent{}),
@@ -274,13 +276,16 @@ func TestCauseOfAFailureSaysNothingOfThisPartitionsEnd(t *testing.T) {
 		shuffle.ErrOutcomeUnknown, shuffle.ErrFinished, shuffle.ErrDaemonLost, io.EOF,
 		&shuffle.AttemptError{Attempt: 7, Next: 8, Err: shuffle.ErrProducerLost},
 	} {
-		p := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4, SegmentSize: 64}).Partition
+		p := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 4,
+			SegmentSize: 64}).Partition
 		cause := fmt.Errorf("upstream: %w", own)
 		require.NoError(t, p.Fail(ctx, cause))
-		for _, err := range []error{p.Finish(ctx), p.EmitRecord(ctx, make([]byte, 8), 0), p.BroadcastEvent(ctx, shuffle.CustomEvent{})} {
+		for _, err := range []error{p.Finish(ctx), p.EmitRecord(ctx, make([]byte, 8), 0),
+			p.BroadcastEvent(ctx, shuffle.CustomEvent{})} {
 			require.ErrorIs(t, err, shuffle.ErrPartitionFailed)
 			require.ErrorIs(t, err, cause)
-			for _, not := range []error{shuffle.ErrOutcomeUnknown, shuffle.ErrFinished, shuffle.ErrDaemonLost, shuffle.ErrProducerLost, io.EOF} {
+			for _, not := range []error{shuffle.ErrOutcomeUnknown, shuffle.ErrFinished, shuffle.ErrDaemonLost,
+				shuffle.ErrProducerLost, io.EOF} {
 				require.NotErrorIs(t, err, not)
 			}
 			var attempt *shuffle.AttemptError

@@ -72,7 +72,8 @@ func (v *SubpartitionView) checkHeld() error {
 		return v.tooManyHeld(fmt.Sprintf("%d buffers are not released, want at most %d, half of the subpartition's share of the pool, beside the one that is read", kept, limit))
 	}
 	if heldBack >= len(v.done) {
-		return v.protocolError(fmt.Errorf("element %d was published over one that is not released: %w", v.queue.Next(), memseg.ErrCorrupt))
+		return v.protocolError(fmt.Errorf("element %d was published over one that is not released: %w", v.queue.Next(),
+			memseg.ErrCorrupt))
 	}
 	v.allowance = allowance{until: v.consumed + uint64(min(limit-kept, len(v.done)-1-heldBack)), poolSize: poolSize}
 	return nil
@@ -127,7 +128,8 @@ func (v *SubpartitionView) CheckStuck(now time.Time) error {
 		return nil
 	}
 	return v.tooManyHeld(fmt.Sprintf("the producer has been waiting for %v for what kept buffers hold back: %d are kept, the oldest is element %d, and %d of %d elements read since then were released; it goes on with at most %d held back, %s",
-		waited.Round(time.Millisecond), kept, released-v.layout.FirstOrdinal, heldBack-kept, heldBack, limit.Elements-1, describeLack(limit.Lack)))
+		waited.Round(time.Millisecond), kept, released-v.layout.FirstOrdinal, heldBack-kept, heldBack, limit.Elements-1,
+		describeLack(limit.Lack)))
 }
 
 // describeLack says what the limit of a waiting producer is. The number is the

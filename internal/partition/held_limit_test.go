@@ -59,17 +59,22 @@ func TestUserIsToldWhateverTheProducerLacks(t *testing.T) {
 		block           func(link *linktest.Link) error
 		why             string
 	}{
-		"the quota":            {segments: 20, quota: 3, buffers: 3, keep: 3, block: write, why: "3 are kept, the oldest is element 0, and 0 of 3 elements read since then were released; it goes on with at most 2 held back, fewer than its MaxBuffersPerChannel"},
-		"what is held back":    {segments: 20, quota: 3, buffers: 3, keep: 1, block: write, why: "1 are kept, the oldest is element 0, and 2 of 3 elements read since then were released; it goes on with at most 2"},
-		"the quota and events": {segments: 20, quota: 3, buffers: 3, keep: 3, events: 4, block: write, why: "4 of 7 elements read since then were released; it goes on with at most 6"},
-		"granted segments":     {segments: 32, granted: 4, buffers: 4, keep: 4, block: write, why: "4 are kept, the oldest is element 0, and 0 of 4 elements read since then were released; it goes on with at most 2 held back, half of the subpartition's share of the segments that it has"},
+		"the quota": {segments: 20, quota: 3, buffers: 3, keep: 3, block: write,
+			why: "3 are kept, the oldest is element 0, and 0 of 3 elements read since then were released; it goes on with at most 2 held back, fewer than its MaxBuffersPerChannel"},
+		"what is held back": {segments: 20, quota: 3, buffers: 3, keep: 1, block: write,
+			why: "1 are kept, the oldest is element 0, and 2 of 3 elements read since then were released; it goes on with at most 2"},
+		"the quota and events": {segments: 20, quota: 3, buffers: 3, keep: 3, events: 4, block: write,
+			why: "4 of 7 elements read since then were released; it goes on with at most 6"},
+		"granted segments": {segments: 32, granted: 4, buffers: 4, keep: 4, block: write,
+			why: "4 are kept, the oldest is element 0, and 0 of 4 elements read since then were released; it goes on with at most 2 held back, half of the subpartition's share of the segments that it has"},
 		"events": {segments: 100, buffers: 1, keep: 1, events: 15, block: func(link *linktest.Link) error {
 			return link.Partition.BroadcastEvent(context.Background(), newBarrier(event))
 		}, why: "1 are kept, the oldest is element 0, and 15 of 16 elements read since then were released; it goes on with at most 15 held back, so that it can send further events"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overMemories(t, func(t *testing.T, memory linktest.Memory) {
-				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: row.segments, SegmentSize: 64, Quota: row.quota})
+				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: row.segments,
+					SegmentSize: 64, Quota: row.quota})
 				if row.granted > 0 {
 					grantOnly(t, link, row.segments, row.granted)
 				}
@@ -120,7 +125,8 @@ func grantOnly(t *testing.T, link *linktest.Link, size, granted int) {
 // than its part.
 func TestUserIsNotToldOfWhatOthersHold(t *testing.T) {
 	t.Run("the quota of another", func(t *testing.T) {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 20, SegmentSize: 64, Quota: 2})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: 20, SegmentSize: 64,
+			Quota: 2})
 		keeping, slow := link.View(0), link.View(1)
 		for range 2 {
 			emit(t, link.Partition, 64, 0)
@@ -150,7 +156,8 @@ func TestUserIsNotToldOfWhatOthersHold(t *testing.T) {
 		require.NoError(t, woken(t, blocked))
 	})
 	t.Run("a wait that is over", func(t *testing.T) {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 20, SegmentSize: 64, Quota: 2})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 20, SegmentSize: 64,
+			Quota: 2})
 		view := link.View(0)
 		emit(t, link.Partition, 64, 0)
 		emit(t, link.Partition, 64, 0)

@@ -29,16 +29,20 @@ func TestMarkerAndQueueThatContradictEachOtherAreProtocolErrors(t *testing.T) {
 			setMarker(r, l, 0, 10)
 			setMarker(r, l, 1, 10)
 		}, 0},
-		{"more bytes than a segment has", func(r *memseg.Region, l *memseg.PartitionLayout) { setMarker(r, l, 0, -size-1) }, 0},
-		{"the largest number of bytes", func(r *memseg.Region, l *memseg.PartitionLayout) { setMarker(r, l, 0, math.MaxInt32) }, 0},
-		{"nearly the smallest number", func(r *memseg.Region, l *memseg.PartitionLayout) { setMarker(r, l, 0, math.MinInt32+1) }, 0},
+		{"more bytes than a segment has",
+			func(r *memseg.Region, l *memseg.PartitionLayout) { setMarker(r, l, 0, -size-1) }, 0},
+		{"the largest number of bytes",
+			func(r *memseg.Region, l *memseg.PartitionLayout) { setMarker(r, l, 0, math.MaxInt32) }, 0},
+		{"nearly the smallest number",
+			func(r *memseg.Region, l *memseg.PartitionLayout) { setMarker(r, l, 0, math.MinInt32+1) }, 0},
 		{"a second buffer that never was started", func(r *memseg.Region, l *memseg.PartitionLayout) {
 			setMarker(r, l, 0, -size)
 			setMarker(r, l, 1, size+1)
 		}, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: size})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4,
+				SegmentSize: size})
 			view := link.View(0)
 			q := link.Queue(0)
 			for i := range 2 {
@@ -112,7 +116,8 @@ func TestConsumerSurvivesEverySpoiltWordOfTheProducer(t *testing.T) {
 		for _, value := range spoiltValues(original) {
 			for _, pollsBefore := range []int{0, 2} {
 				copy(region.Bytes(), whole)
-				view, err := partition.NewSubpartitionView(region, link.Layout, bell, 0, memseg.NewChannelWords(gate, &gateLayout, 0), nil)
+				view, err := partition.NewSubpartitionView(region, link.Layout, bell, 0,
+					memseg.NewChannelWords(gate, &gateLayout, 0), nil)
 				require.NoError(t, err)
 				for range pollsBefore {
 					poll(t, view)
@@ -169,7 +174,8 @@ func TestProducerSurvivesEverySpoiltWordOfAConsumer(t *testing.T) {
 	for name, word := range words {
 		for variant := range spoiltValues(0) {
 			link := linktest.New(t, linktest.Config{
-				Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost,
+				Memory: linktest.Heap, Subpartitions: 2, Segments: 8, SegmentSize: 64,
+				OnLost: shuffle.DiscardOnConsumerLost,
 			})
 			p := link.Partition
 			hostile, honest := link.Consumer(0), link.View(1)
@@ -279,12 +285,14 @@ func TestProducerThatPublishesOverWhatIsNotReleasedEndsItsChannel(t *testing.T) 
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			unmapped := 0
-			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 256, SegmentSize: 16})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: 256,
+				SegmentSize: 16})
 			gate, err := memseg.NewGateLayout(1, 1)
 			require.NoError(t, err)
 			words := memseg.NewChannelWords(memseg.NewHeapRegion("gate", int(gate.RegionSize())), &gate, 0)
 			bell := memseg.NewHeapRegion("doorbell", int(memseg.DoorbellSize(1)))
-			view, err := partition.NewSubpartitionView(link.Region(), link.Layout, bell, 0, words, func(bool) { unmapped++ })
+			view, err := partition.NewSubpartitionView(link.Region(), link.Layout, bell, 0, words,
+				func(bool) { unmapped++ })
 			require.NoError(t, err)
 			q := link.Queue(0)
 			require.NoError(t, row.publish(q, 0))

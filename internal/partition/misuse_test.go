@@ -10,7 +10,8 @@ import (
 
 func TestNothingIsRefusedByName(t *testing.T) {
 	misuse.Check(t, misuse.Package{
-		Types: []any{(*partition.ConsumerLink)(nil), (*partition.ResultPartition)(nil), (*partition.ResultSubpartition)(nil)},
+		Types: []any{(*partition.ConsumerLink)(nil), (*partition.ResultPartition)(nil),
+			(*partition.ResultSubpartition)(nil)},
 		Functions: map[string]any{
 			"NewConsumerLink": partition.NewConsumerLink, "NewResultPartition": partition.NewResultPartition,
 			"NewSubpartitionView": partition.NewSubpartitionView,

@@ -45,7 +45,8 @@ func TestArmedConsumerIsRung(t *testing.T) {
 		{"once for an event and the data that it finishes", func(s *stream) { s.write(10); s.event(event) }, 1},
 		{"once for many events", func(s *stream) { s.event(event); s.event(event); s.event(event) }, 1},
 		{"for each priority event", func(s *stream) { s.event(priorityEvent); s.event(priorityEvent) }, 2},
-		{"for a priority event though it was rung for data", func(s *stream) { s.write(full); s.event(priorityEvent) }, 2},
+		{"for a priority event though it was rung for data", func(s *stream) { s.write(full); s.event(priorityEvent) },
+			2},
 		{"for the end", func(s *stream) { s.finish() }, 1},
 		{"for the end behind an open buffer", func(s *stream) { s.write(10); s.flush(); s.finish() }, 2},
 
@@ -53,7 +54,8 @@ func TestArmedConsumerIsRung(t *testing.T) {
 		{"not for a flush of an empty buffer", func(s *stream) { s.write(0); s.flush() }, 0},
 		{"for a flush of new bytes", func(s *stream) { s.write(10); s.flush() }, 1},
 		{"not for a second flush without new bytes", func(s *stream) { s.write(10); s.flush(); s.flush() }, 1},
-		{"again for a flush with new bytes that it has not read", func(s *stream) { s.write(10); s.flush(); s.write(10); s.flush() }, 2},
+		{"again for a flush with new bytes that it has not read",
+			func(s *stream) { s.write(10); s.flush(); s.write(10); s.flush() }, 2},
 		{"not for a flush behind a finished buffer", func(s *stream) { s.write(full); s.write(10); s.flush() }, 1},
 		{"by a flush of one subpartition", func(s *stream) {
 			s.write(10)
@@ -144,7 +146,8 @@ func TestArmReportsWhatCameMeanwhile(t *testing.T) {
 		{"the end", 100, func(s *stream) { s.finish() }, false},
 		{"a flush that was read", 0, func(s *stream) { s.write(10); s.flush(); s.poll() }, true},
 		{"the end that was read", 0, func(s *stream) { s.finish(); s.poll() }, true},
-		{"a barrier that was read, with data behind it", 0, func(s *stream) { s.event(alignedEvent); s.write(64); s.poll() }, true},
+		{"a barrier that was read, with data behind it", 0,
+			func(s *stream) { s.event(alignedEvent); s.write(64); s.poll() }, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newStream(t, linktest.Heap, 32, 64)

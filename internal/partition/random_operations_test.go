@@ -78,7 +78,8 @@ func newRandomRun(t *testing.T, random *rand.Rand, memory linktest.Memory) *rand
 	subpartitions := 1 + random.IntN(3)
 	r.size = subpartitions + 1 + random.IntN(9)
 	r.link = linktest.New(t, linktest.Config{
-		Memory: memory, Subpartitions: subpartitions, Segments: r.size, SegmentSize: r.segment, OnLost: shuffle.DiscardOnConsumerLost,
+		Memory: memory, Subpartitions: subpartitions, Segments: r.size, SegmentSize: r.segment,
+		OnLost: shuffle.DiscardOnConsumerLost,
 	})
 	r.p = r.link.Partition
 	for sub := range subpartitions {

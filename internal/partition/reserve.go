@@ -53,7 +53,8 @@ func (p *ResultPartition) Reserve(ctx context.Context, subpartition, n int) ([]b
 // written now would lie where the record is to be.
 func (p *ResultPartition) checkNotReserved() error {
 	if p.reserved.sub != nil {
-		return fmt.Errorf("partition %s: a record is reserved, commit or abort it first: %w", p.label(), shuffle.ErrInvalidArgument)
+		return fmt.Errorf("partition %s: a record is reserved, commit or abort it first: %w", p.label(),
+			shuffle.ErrInvalidArgument)
 	}
 	return nil
 }

@@ -107,7 +107,8 @@ func TestRecordThatAGoroutineHasReservedIsItsOwn(t *testing.T) {
 			_, reserved := p.Reserve(ctx, 1, 4)
 			for name, err := range map[string]error{
 				"emit": p.EmitRecord(ctx, framed(1, 'x'), 0), "emit to another": p.EmitRecord(ctx, framed(1, 'x'), 1),
-				"broadcast": p.BroadcastRecord(ctx, framed(1, 'x')), "event": p.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": p.Finish(ctx),
+				"broadcast": p.BroadcastRecord(ctx, framed(1, 'x')),
+				"event":     p.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": p.Finish(ctx),
 			} {
 				require.ErrorIs(t, err, shuffle.ErrConcurrentUse, name)
 			}
@@ -127,7 +128,8 @@ func TestRecordThatAGoroutineHasReservedIsItsOwn(t *testing.T) {
 
 func TestPartitionIsClosedUnderARecordThatIsReserved(t *testing.T) {
 	for _, finished := range []bool{false, true} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4, SegmentSize: 4096})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4,
+			SegmentSize: 4096})
 		p := link.Partition
 		emit(t, p, 10, 0)
 		dst, err := p.Reserve(context.Background(), 0, 4000)

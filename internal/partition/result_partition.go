@@ -89,27 +89,31 @@ var _ shuffle.ResultPartition = (*ResultPartition)(nil)
 // layout was checked against it. doorbell is the partition's, with a bit for
 // each subpartition. The pool's segments are those of the layout. None of them may be
 // nil.
-func NewResultPartition(spec shuffle.PartitionSpec, region *memseg.Region, l memseg.PartitionLayout, doorbell *memseg.Region,
+func NewResultPartition(spec shuffle.PartitionSpec, region *memseg.Region, l memseg.PartitionLayout,
+	doorbell *memseg.Region,
 	segments *pool.LocalBufferPool, lifecycle Lifecycle,
 ) (*ResultPartition, error) {
 	if region == nil || doorbell == nil || segments == nil || absent.Is(lifecycle) {
-		return nil, fmt.Errorf("partition %s: its region, doorbell, pool or lifecycle is nil: %w", spec.Label(), shuffle.ErrInvalidArgument)
+		return nil, fmt.Errorf("partition %s: its region, doorbell, pool or lifecycle is nil: %w", spec.Label(),
+			shuffle.ErrInvalidArgument)
 	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
 	if err != nil {
 		return nil, fmt.Errorf("partition %s: %w", spec.Label(), err)
 	}
 	p := &ResultPartition{
-		spec: spec, layout: l, memory: memseg.NewRegionSegments(region, &l), bell: bell, pool: segments, lifecycle: lifecycle,
-		words:    memseg.NewPartitionWords(region),
-		segments: make([]*memseg.MemorySegment, l.Segments),
-		holders:  make([]atomic.Int32, l.Segments),
-		charged:  make([]int32, l.Segments),
-		events:   memseg.NewEventSlots(region),
+		spec: spec, layout: l, memory: memseg.NewRegionSegments(region, &l), bell: bell, pool: segments,
+		lifecycle: lifecycle,
+		words:     memseg.NewPartitionWords(region),
+		segments:  make([]*memseg.MemorySegment, l.Segments),
+		holders:   make([]atomic.Int32, l.Segments),
+		charged:   make([]int32, l.Segments),
+		events:    memseg.NewEventSlots(region),
 	}
 	for i := range l.Subpartitions {
 		p.subpartitions = append(p.subpartitions, &ResultSubpartition{
-			partition: p, index: i, key: l.QueueKey(i), builder: &memseg.BufferBuilder{}, queue: memseg.NewQueueWriter(region, &l, i, p.events), segments: make([]int32, l.QueueCapacity),
+			partition: p, index: i, key: l.QueueKey(i), builder: &memseg.BufferBuilder{},
+			queue: memseg.NewQueueWriter(region, &l, i, p.events), segments: make([]int32, l.QueueCapacity),
 		})
 	}
 	p.backPressured = memseg.NewStopwatch(p.words.BackPressuredNs)
@@ -118,7 +122,8 @@ func NewResultPartition(spec shuffle.PartitionSpec, region *memseg.Region, l mem
 }
 
 // errNoPartition is about a partition that is nil or zero.
-var errNoPartition = fmt.Errorf("the ResultPartition was not created, client.CreatePartition returns one: %w", shuffle.ErrInvalidArgument)
+var errNoPartition = fmt.Errorf("the ResultPartition was not created, client.CreatePartition returns one: %w",
+	shuffle.ErrInvalidArgument)
 
 // check refuses a partition that was not created.
 func (p *ResultPartition) check() error {

@@ -73,8 +73,10 @@ func TestEndedPartitionRefusesWritesWithTheReason(t *testing.T) {
 	}{
 		{"failed", func(p *partition.ResultPartition) error { return p.Fail(context.Background(), cause) },
 			shuffle.ErrPartitionFailed, "disk full", func(h *linktest.Host) any { return h.Cause }, "disk full"},
-		{"failed without a cause", func(p *partition.ResultPartition) error { return p.Fail(context.Background(), nil) },
-			shuffle.ErrPartitionFailed, "no cause", func(h *linktest.Host) any { return h.Cause }, "no cause was given"},
+		{"failed without a cause",
+			func(p *partition.ResultPartition) error { return p.Fail(context.Background(), nil) },
+			shuffle.ErrPartitionFailed, "no cause", func(h *linktest.Host) any { return h.Cause },
+			"no cause was given"},
 		{"released", func(p *partition.ResultPartition) error { return p.Release(context.Background()) },
 			shuffle.ErrPartitionReleased, "", func(h *linktest.Host) any { return h.Released }, 1},
 		{"released by its host", func(p *partition.ResultPartition) error {
@@ -129,8 +131,11 @@ func TestEndWakesABlockedWriter(t *testing.T) {
 		want error
 	}{
 		{"Fail", func(p *partition.ResultPartition) error { return p.Fail(context.Background(), cause) }, cause},
-		{"Release", func(p *partition.ResultPartition) error { return p.Release(context.Background()) }, shuffle.ErrPartitionReleased},
-		{"EndedByHost", func(p *partition.ResultPartition) error { p.EndedByHost(shuffle.ErrPartitionReleased); return nil }, shuffle.ErrPartitionReleased},
+		{"Release", func(p *partition.ResultPartition) error { return p.Release(context.Background()) },
+			shuffle.ErrPartitionReleased},
+		{"EndedByHost",
+			func(p *partition.ResultPartition) error { p.EndedByHost(shuffle.ErrPartitionReleased); return nil },
+			shuffle.ErrPartitionReleased},
 		{"Close", (*partition.ResultPartition).Close, shuffle.ErrClosed},
 	} {
 		for _, write := range []struct {
@@ -154,7 +159,8 @@ func TestEndWakesABlockedWriter(t *testing.T) {
 		} {
 			t.Run(row.name+", "+write.name, func(t *testing.T) {
 				overMemories(t, func(t *testing.T, memory linktest.Memory) {
-					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 3, SegmentSize: 64})
+					link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 2, Segments: 3,
+						SegmentSize: 64})
 					p := link.Partition
 					emit(t, p, 60, 1) // is continued within the record
 					emit(t, p, 64*write.full, 0)
@@ -173,7 +179,8 @@ func TestCloseUnmapsAndRefusesEverything(t *testing.T) {
 	for _, finished := range []bool{false, true} {
 		before := memseg.LiveMappings()
 		ctx := context.Background()
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 4, SegmentSize: 64})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 4,
+			SegmentSize: 64})
 		p := link.Partition
 		emit(t, p, 10, 0)
 		if finished {

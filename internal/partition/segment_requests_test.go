@@ -238,7 +238,8 @@ func TestWriterKeepsItsDistance(t *testing.T) {
 	})
 	t.Run("not from several consumers", func(t *testing.T) {
 		partition.SetCacheSize(t, 0)
-		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: segments, SegmentSize: 64})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 2, Segments: segments,
+			SegmentSize: 64})
 		view := link.View(0)
 		for range segments {
 			emit(t, link.Partition, 64, 0)
@@ -346,7 +347,8 @@ func TestWriterAndThresholdNeverWaitForEachOther(t *testing.T) {
 			partition.SetCacheSize(t, random.IntN(200))
 			subpartitions := 1 + random.IntN(3)
 			link := linktest.New(t, linktest.Config{
-				Memory: memory, Subpartitions: subpartitions, Segments: subpartitions + 1 + random.IntN(4), SegmentSize: 8 + random.IntN(100),
+				Memory: memory, Subpartitions: subpartitions, Segments: subpartitions + 1 + random.IntN(4),
+				SegmentSize: 8 + random.IntN(100),
 			})
 			const bytes = 20_000
 			var readers sync.WaitGroup
@@ -409,7 +411,8 @@ func TestFullQueueHoldsUpItsSubpartitionAlone(t *testing.T) {
 	const subpartitions, elements = 600, 15
 	overMemories(t, func(t *testing.T, memory linktest.Memory) {
 		partition.SleepLong(t)
-		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: subpartitions, Segments: 700, SegmentSize: 16})
+		link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: subpartitions, Segments: 700,
+			SegmentSize: 16})
 		p := link.Partition
 		for range elements {
 			emit(t, p, 16, 7)
@@ -430,7 +433,8 @@ func TestFullQueueHoldsUpItsSubpartitionAlone(t *testing.T) {
 		}
 		err = p.BroadcastRecord(impatient(), make([]byte, 16))
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorContains(t, err, fmt.Sprintf("room in the queue of subpartition 7, which has the %d elements", elements))
+		require.ErrorContains(t, err, fmt.Sprintf("room in the queue of subpartition 7, which has the %d elements",
+			elements))
 		require.NoError(t, p.Finish(context.Background()), "the end never waits")
 	})
 }

@@ -110,7 +110,8 @@ func (s *modelStream) unreleasedEvents() int {
 }
 
 func (s *modelStream) isAvailable() bool {
-	return s.prioritiesRead < len(s.priorities) || !s.blocked && !s.ended() && (s.finishedTo > s.readTo || s.flushedTo > s.readTo)
+	return s.prioritiesRead < len(s.priorities) || !s.blocked && !s.ended() &&
+		(s.finishedTo > s.readTo || s.flushedTo > s.readTo)
 }
 
 // A modelPoll is what a poll is to return.

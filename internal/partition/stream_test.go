@@ -23,7 +23,8 @@ type stream struct {
 
 func newStream(t testing.TB, memory linktest.Memory, segments, segmentSize int) *stream {
 	t.Helper()
-	link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: segments, SegmentSize: segmentSize})
+	link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: segments,
+		SegmentSize: segmentSize})
 	return &stream{Link: link, p: link.Partition, c: link.Consumer(0), t: t}
 }
 

@@ -84,7 +84,8 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 		return nil, fmt.Errorf("subpartition %d of %d: %w", subpartition, l.Subpartitions, shuffle.ErrInvalidArgument)
 	}
 	if region == nil || doorbell == nil || words.Released == nil || words.PriorityReleased == nil || words.Want == nil {
-		return nil, fmt.Errorf("open subpartition %d: its region, doorbell or channel is nil: %w", subpartition, shuffle.ErrInvalidArgument)
+		return nil, fmt.Errorf("open subpartition %d: its region, doorbell or channel is nil: %w", subpartition,
+			shuffle.ErrInvalidArgument)
 	}
 	bell, err := memseg.NewDoorbell(doorbell, l.Subpartitions)
 	if err != nil {
@@ -92,7 +93,8 @@ func NewSubpartitionView(region *memseg.Region, l memseg.PartitionLayout, doorbe
 	}
 	part := memseg.NewPartitionWords(region)
 	v := &SubpartitionView{
-		queue: memseg.NewQueueReader(region, &l, subpartition), segments: memseg.NewRegionSegments(region, &l), layout: l, key: l.QueueKey(subpartition),
+		queue: memseg.NewQueueReader(region, &l, subpartition), segments: memseg.NewRegionSegments(region, &l),
+		layout: l, key: l.QueueKey(subpartition),
 		presence: memseg.NewPresence(region),
 		poolSize: part.PoolSize, words: words,
 		producer: producerLink{bell: bell, parked: part.Parked, subpartition: subpartition},
@@ -161,7 +163,8 @@ func (v *SubpartitionView) Take(b *memseg.Buffer) (ok bool, err error) {
 		finished := v.head.IsFinished()
 		if !finished && v.queue.Queued() > 1 {
 			_ = b.Release()
-			return false, v.protocolError(fmt.Errorf("element %d is unfinished and not the last: %w", v.queue.Next(), memseg.ErrCorrupt))
+			return false, v.protocolError(fmt.Errorf("element %d is unfinished and not the last: %w", v.queue.Next(),
+				memseg.ErrCorrupt))
 		}
 		typ := v.head.DataType()
 		if typ.IsBuffer() {
@@ -208,7 +211,8 @@ func (v *SubpartitionView) ContinuesRecord() bool {
 func (v *SubpartitionView) checkAtEnd(position, flushed uint64) error {
 	for _, promised := range []uint64{position, flushed} {
 		if v.isBehind(promised) {
-			return v.protocolError(fmt.Errorf("the stream ends at %d and is said to go on to %d: %w", v.position, promised, memseg.ErrCorrupt))
+			return v.protocolError(fmt.Errorf("the stream ends at %d and is said to go on to %d: %w", v.position,
+				promised, memseg.ErrCorrupt))
 		}
 	}
 	return nil
@@ -276,7 +280,8 @@ func (v *SubpartitionView) takePriority(b *memseg.Buffer) (ok bool, err error) {
 	}
 	v.mu.Unlock()
 	if kept >= maxPrioritiesHanded {
-		return false, v.protocolError(fmt.Errorf("priority event %d was published before %d others were released: %w", ordinal, kept, memseg.ErrCorrupt))
+		return false, v.protocolError(fmt.Errorf("priority event %d was published before %d others were released: %w",
+			ordinal, kept, memseg.ErrCorrupt))
 	}
 	c := memseg.NewStaticBufferConsumer(v.queue.EventBytes(d), d.Type, &v.priorities, ordinal)
 	if err := c.Build(b); err != nil {
@@ -400,7 +405,8 @@ func (v *SubpartitionView) unlockAndUnmap() {
 }
 
 func (v *SubpartitionView) closedError() error {
-	return fmt.Errorf("subpartition %d of partition %s: %w", v.producer.subpartition, shuffle.PartitionID(v.layout.ID), shuffle.ErrClosed)
+	return fmt.Errorf("subpartition %d of partition %s: %w", v.producer.subpartition, shuffle.PartitionID(v.layout.ID),
+		shuffle.ErrClosed)
 }
 
 // Presence tells whether what was read in place is what the producer wrote.
@@ -412,7 +418,8 @@ func (v *SubpartitionView) CheckMemory() error {
 	if v.presence.Holds() {
 		return nil
 	}
-	return fmt.Errorf("subpartition %d of partition %s: its memory was taken away: %w", v.producer.subpartition, shuffle.PartitionID(v.layout.ID), shuffle.ErrPartitionReleased)
+	return fmt.Errorf("subpartition %d of partition %s: its memory was taken away: %w", v.producer.subpartition,
+		shuffle.PartitionID(v.layout.ID), shuffle.ErrPartitionReleased)
 }
 
 func (v *SubpartitionView) protocolError(err error) error {
@@ -420,7 +427,9 @@ func (v *SubpartitionView) protocolError(err error) error {
 		return taken // what was read was zeros
 	}
 	if errors.Is(err, memseg.ErrWithdrawn) {
-		return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition, shuffle.PartitionID(v.layout.ID), err, shuffle.ErrConsumerLost)
+		return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition,
+			shuffle.PartitionID(v.layout.ID), err, shuffle.ErrConsumerLost)
 	}
-	return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition, shuffle.PartitionID(v.layout.ID), err, shuffle.ErrProtocol)
+	return fmt.Errorf("subpartition %d of partition %s: %w: %w", v.producer.subpartition,
+		shuffle.PartitionID(v.layout.ID), err, shuffle.ErrProtocol)
 }

@@ -93,13 +93,15 @@ func TestIsAvailable(t *testing.T) {
 		{"what was flushed was read", func(s *stream) { s.write(10); s.flush(); s.poll() }, false},
 		{"more than was flushed", func(s *stream) { s.write(10); s.flush(); s.poll(); s.write(10) }, false},
 		{"a finished buffer", func(s *stream) { s.write(64) }, true},
-		{"half of a buffer was read, then it was finished", func(s *stream) { s.write(10); s.poll(); s.write(54) }, true},
+		{"half of a buffer was read, then it was finished", func(s *stream) { s.write(10); s.poll(); s.write(54) },
+			true},
 		{"an event", func(s *stream) { s.event(event) }, true},
 		{"a priority event", func(s *stream) { s.event(priorityEvent) }, true},
 		{"the end", func(s *stream) { s.finish() }, true},
 		{"the end was read", func(s *stream) { s.finish(); s.poll() }, false},
 		{"behind a barrier", func(s *stream) { s.event(alignedEvent); s.write(64); s.flush(); s.poll() }, false},
-		{"a priority event behind a barrier", func(s *stream) { s.event(alignedEvent); s.poll(); s.event(priorityEvent) }, true},
+		{"a priority event behind a barrier",
+			func(s *stream) { s.event(alignedEvent); s.poll(); s.event(priorityEvent) }, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newStream(t, linktest.Heap, 8, 64)
@@ -159,7 +161,8 @@ func TestSecondConsumerIsRefused(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			link := linktest.New(t, linktest.Config{
-				Memory: linktest.Heap, Subpartitions: 2, Segments: 4, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost,
+				Memory: linktest.Heap, Subpartitions: 2, Segments: 4, SegmentSize: 64,
+				OnLost: shuffle.DiscardOnConsumerLost,
 			})
 			link.Consumer(0)
 			row.detach(link.Partition)
@@ -226,8 +229,10 @@ func xor(b []byte, with byte) []byte {
 
 // What counts is what is kept, in whatever order it is released.
 func TestTooManyBuffersHeld(t *testing.T) {
-	for _, row := range []struct{ segments, subpartitions, limit int }{{3, 1, 1}, {4, 1, 2}, {16, 1, 8}, {16, 4, 2}, {2008, 1000, 1}} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: row.subpartitions, Segments: row.segments, SegmentSize: 16})
+	for _, row := range []struct{ segments, subpartitions, limit int }{{3, 1, 1}, {4, 1, 2}, {16, 1, 8}, {16, 4, 2},
+		{2008, 1000, 1}} {
+		link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: row.subpartitions,
+			Segments: row.segments, SegmentSize: 16})
 		view := link.View(0)
 		for range row.limit + 2 {
 			emit(t, link.Partition, 16, 0)
@@ -239,7 +244,8 @@ func TestTooManyBuffersHeld(t *testing.T) {
 		for range 3 { // nothing changes by asking
 			_, err := view.Take(&memseg.Buffer{})
 			require.ErrorIs(t, err, shuffle.ErrTooManyBuffersHeld)
-			require.ErrorContains(t, err, fmt.Sprintf("%d buffers are not released, want at most %d", row.limit+1, row.limit))
+			require.ErrorContains(t, err, fmt.Sprintf("%d buffers are not released, want at most %d", row.limit+1,
+				row.limit))
 			require.ErrorContains(t, err, "subpartition 0 of partition "+link.Partition.ID().String())
 		}
 		require.NoError(t, held[row.limit].Release())
@@ -292,7 +298,8 @@ func TestUserIsToldThatTheProducerWaitsForWhatItKeeps(t *testing.T) {
 			err = s.c.CheckStuck(start)
 			return errors.Is(err, shuffle.ErrTooManyBuffersHeld)
 		}, wait, tick)
-		require.ErrorContains(t, err, "1 are kept, the oldest is element 0, and 3 of 4 elements read since then were released")
+		require.ErrorContains(t, err,
+			"1 are kept, the oldest is element 0, and 3 of 4 elements read since then were released")
 		require.NoError(t, kept.Release())
 		require.NoError(t, <-written)
 		require.False(t, s.c.HoldsBack())
@@ -435,7 +442,8 @@ func TestBuffersOfAClosedViewStayReadable(t *testing.T) {
 					require.Equal(t, withView-producer, memseg.LiveMappings())
 					require.NoError(t, held[i].Release())
 				}
-				require.Equal(t, withView-producer-2, memseg.LiveMappings(), "the last release unmaps; the gate is still open")
+				require.Equal(t, withView-producer-2, memseg.LiveMappings(),
+					"the last release unmaps; the gate is still open")
 			})
 		}
 	}

@@ -21,7 +21,8 @@ func TestWriterWaitsUntilABufferCanBeStarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			linktest.OverMemories(t, func(t *testing.T, memory linktest.Memory) {
-				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: row.segments, SegmentSize: 64, Quota: row.quota})
+				link := linktest.New(t, linktest.Config{Memory: memory, Subpartitions: 1, Segments: row.segments,
+					SegmentSize: 64, Quota: row.quota})
 				view := link.View(0)
 				require.NoError(t, link.Partition.WaitAvailable(context.Background()))
 				for link.Partition.IsAvailable() {
@@ -52,7 +53,8 @@ func TestWaitForABufferEndsWithItsContextOrThePartition(t *testing.T) {
 		end  func(cancel func())
 	}{
 		{context.Canceled, func(cancel func()) { cancel() }},
-		{shuffle.ErrPartitionFailed, func(func()) { _ = link.Partition.Fail(context.Background(), errors.New("mine")) }},
+		{shuffle.ErrPartitionFailed,
+			func(func()) { _ = link.Partition.Fail(context.Background(), errors.New("mine")) }},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		woken := make(chan error, 1)

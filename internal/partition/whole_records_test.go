@@ -35,7 +35,8 @@ func TestFlushNeverShowsAPartOfARecordInAnOpenBuffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const records = 200
-			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8, SegmentSize: 1 << 20})
+			link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 8,
+				SegmentSize: 1 << 20})
 			view, p := link.View(0), link.Partition
 			written, flushed := make(chan error, 1), make(chan error, 1)
 			go func() {
@@ -76,7 +77,8 @@ func TestFlushNeverShowsAPartOfARecordInAnOpenBuffer(t *testing.T) {
 				for !view.IsAvailableBeyond(0) {
 					runtime.Gosched()
 				}
-				require.True(t, view.ContinuesRecord(), "after %d bytes of %d in its last record", read%row.size, row.size)
+				require.True(t, view.ContinuesRecord(), "after %d bytes of %d in its last record", read%row.size,
+					row.size)
 			}
 			require.Equal(t, records*row.size, read)
 			close(stop)

@@ -18,7 +18,8 @@ func TestConsumerThatWasGivenUpHasNoEndOverTheRecordsOfOthers(t *testing.T) {
 	for read := range given {
 		overMemories(t, func(t *testing.T, memory linktest.Memory) {
 			link := linktest.New(t, linktest.Config{
-				Memory: memory, Subpartitions: 2, Segments: given + 1, SegmentSize: 64, OnLost: shuffle.DiscardOnConsumerLost,
+				Memory: memory, Subpartitions: 2, Segments: given + 1, SegmentSize: 64,
+				OnLost: shuffle.DiscardOnConsumerLost,
 			})
 			p, c := link.Partition, link.Consumer(0)
 			link.Consumer(1)

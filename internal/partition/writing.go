@@ -20,7 +20,8 @@ func (p *ResultPartition) ClaimWriter() error {
 		return p.closedError()
 	}
 	if p.claimed.Swap(true) {
-		return fmt.Errorf("partition %s: it has a writer already, and one goroutine writes a partition: %w", p.label(), shuffle.ErrConcurrentUse)
+		return fmt.Errorf("partition %s: it has a writer already, and one goroutine writes a partition: %w", p.label(),
+			shuffle.ErrConcurrentUse)
 	}
 	return nil
 }

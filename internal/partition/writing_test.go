@@ -65,7 +65,8 @@ func TestSecondGoroutineIsRefusedBeforeItHasWrittenAnything(t *testing.T) {
 		_, reserved := p.Reserve(ctx, 1, 10)
 		for name, err := range map[string]error{
 			"emit": p.EmitRecord(ctx, []byte("x"), 1), "broadcast": p.BroadcastRecord(ctx, []byte("x")),
-			"event": p.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": p.Finish(ctx), "start": start(ctx, p, 10, 1),
+			"event": p.BroadcastEvent(ctx, shuffle.CustomEvent{}), "finish": p.Finish(ctx),
+			"start":   start(ctx, p, 10, 1),
 			"reserve": reserved,
 		} {
 			require.ErrorIs(t, err, shuffle.ErrConcurrentUse, name)
@@ -139,7 +140,8 @@ func TestFaultOfTheMappingEndsThePartitionAndNotTheProcess(t *testing.T) {
 		"finish": func(p *partition.ResultPartition) error { return p.Finish(ctx) },
 		"flush":  func(p *partition.ResultPartition) error { p.OpenBuffer(0).Advance(1); return p.FlushAll() },
 	} {
-		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 4, SegmentSize: 4096})
+		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 2, Segments: 4,
+			SegmentSize: 4096})
 		p := link.Partition
 		emit(t, p, 4000, 0)
 		link.LoseMemory()
@@ -162,8 +164,11 @@ func TestWaitSaysWhoHasTheSegmentsAndWhatWouldHelp(t *testing.T) {
 	emit(t, p, 64, 1)
 	err := p.EmitRecord(impatient(), make([]byte, 64), 3)
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "wait for a free segment for subpartition 3: 6 of the pool's 6 are in use, most of them, 5, by subpartition 2, for which no consumer has come yet")
+	require.ErrorContains(t, err,
+		"wait for a free segment for subpartition 3: 6 of the pool's 6 are in use, most of them, 5, by subpartition 2, for which no consumer has come yet")
 	link.View(2)
-	require.ErrorContains(t, p.EmitRecord(impatient(), make([]byte, 64), 3), "by subpartition 2, whose consumer has to read and release them")
-	require.ErrorContains(t, p.BroadcastRecord(impatient(), make([]byte, 64)), "wait for a free segment for all subpartitions")
+	require.ErrorContains(t, p.EmitRecord(impatient(), make([]byte, 64), 3),
+		"by subpartition 2, whose consumer has to read and release them")
+	require.ErrorContains(t, p.BroadcastRecord(impatient(), make([]byte, 64)),
+		"wait for a free segment for all subpartitions")
 }

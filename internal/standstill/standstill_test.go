@@ -24,10 +24,12 @@ func TestGracePassesInLooksThatFindNothing(t *testing.T) {
 		apart []time.Duration
 		want  []int
 	}{
-		"step by step":               {[]time.Duration{0, second, second, second, second, second, second}, []int{5}},
-		"again after the first time": {[]time.Duration{0, hour, hour, hour, hour, hour, 0, hour, hour, hour, hour, hour}, []int{5, 11}},
-		"one that was stopped":       {[]time.Duration{0, hour, 0, 0, 0, 0, 0}, nil},
-		"many looks":                 {[]time.Duration{0, second / 2, second / 2, second, second, second, second / 2, second / 2}, []int{7}},
+		"step by step": {[]time.Duration{0, second, second, second, second, second, second}, []int{5}},
+		"again after the first time": {[]time.Duration{0, hour, hour, hour, hour, hour, 0, hour, hour, hour, hour,
+			hour}, []int{5, 11}},
+		"one that was stopped": {[]time.Duration{0, hour, 0, 0, 0, 0, 0}, nil},
+		"many looks": {[]time.Duration{0, second / 2, second / 2, second, second, second, second / 2,
+			second / 2}, []int{7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(0, 0)

@@ -12,12 +12,13 @@ import (
 
 func TestLinesBeyondTheFirstFewAreCounted(t *testing.T) {
 	var out bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	log := slog.New(slog.NewTextHandler(&out,
+		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 	now := time.Unix(0, 0)
 	l := New(log, func() time.Time { return now })
 	lines := func() []string {
@@ -30,7 +31,8 @@ func TestLinesBeyondTheFirstFewAreCounted(t *testing.T) {
 	l.Warn(log, "another kind")
 	l.Flush(false)
 	require.Equal(t, []string{
-		"msg=garbage client=0", "msg=garbage client=1", "msg=garbage client=2", "msg=garbage client=3", "msg=garbage client=4", `msg="another kind"`,
+		"msg=garbage client=0", "msg=garbage client=1", "msg=garbage client=2", "msg=garbage client=3",
+		"msg=garbage client=4", `msg="another kind"`,
 	}, lines())
 
 	now = now.Add(every)

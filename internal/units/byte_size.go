@@ -42,7 +42,8 @@ func ParseSize(text string) (int64, error) {
 	}
 	whole, fraction, dotted := strings.Cut(number, ".")
 	if !dotted || !isDigits(whole) || !isDigits(fraction) {
-		return 0, fmt.Errorf("size %q is not a number with an optional unit (B, KiB, MiB, GiB, TiB), such as 512MiB", text)
+		return 0, fmt.Errorf("size %q is not a number with an optional unit (B, KiB, MiB, GiB, TiB), such as 512MiB",
+			text)
 	}
 	f, err := strconv.ParseFloat(number, 64)
 	n := f * float64(factor)
@@ -72,7 +73,8 @@ func cutUnit(text string) (number string, factor int64, err error) {
 	}
 	for _, u := range sizeUnits[:len(sizeUnits)-1] {
 		if strings.EqualFold(unit, u.name[:1]+"B") {
-			return "", 0, fmt.Errorf("size %q has the unit %q, want a binary one: did you mean %s%s?", text, unit, number, u.name)
+			return "", 0, fmt.Errorf("size %q has the unit %q, want a binary one: did you mean %s%s?", text, unit,
+				number, u.name)
 		}
 	}
 	return "", 0, fmt.Errorf("size %q has the unknown unit %q, want B, KiB, MiB, GiB or TiB", text, unit)

@@ -50,7 +50,8 @@ func TestFormattedSizesReadBack(t *testing.T) {
 	for _, row := range []struct {
 		n    int64
 		want string
-	}{{0, "0B"}, {1, "1B"}, {1023, "1023B"}, {1 << 10, "1KiB"}, {3 << 29, "1536MiB"}, {4 << 30, "4GiB"}, {1 << 40, "1TiB"}, {4096 + 1, "4097B"}} {
+	}{{0, "0B"}, {1, "1B"}, {1023, "1023B"}, {1 << 10, "1KiB"}, {3 << 29, "1536MiB"}, {4 << 30, "4GiB"},
+		{1 << 40, "1TiB"}, {4096 + 1, "4097B"}} {
 		require.Equal(t, row.want, FormatSize(row.n))
 		back, err := ParseSize(row.want)
 		require.NoError(t, err)

@@ -34,7 +34,8 @@ func requireTools(t *testing.T, committed []byte) {
 	}
 	output, err := exec.Command("protoc", "--version").Output()
 	require.NoError(t, err)
-	if installed := strings.TrimPrefix(strings.TrimSpace(string(output)), "libprotoc "); installed != string(header[1]) {
+	if installed := strings.TrimPrefix(strings.TrimSpace(string(output)),
+		"libprotoc "); installed != string(header[1]) {
 		t.Skipf("protoc is installed in version %s, %s was written by %s", installed, generated, header[1])
 	}
 }
@@ -69,5 +70,6 @@ func TestCommittedCodeIsWhatTheProtocolFileGenerates(t *testing.T) {
 	require.Len(t, entries, 1)
 	fresh, err := os.ReadFile(filepath.Join(dir, generated))
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(committed, fresh), "%s is not what control.proto generates: run go generate ./ipc/...", generated)
+	require.True(t, bytes.Equal(committed, fresh), "%s is not what control.proto generates: run go generate ./ipc/...",
+		generated)
 }

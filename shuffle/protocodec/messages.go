@@ -27,7 +27,8 @@ func (Messages[T]) Append(dst []byte, m T) ([]byte, error) {
 func (Messages[T]) Decode(src []byte) (T, error) {
 	var none T
 	if any(none) == nil {
-		return none, fmt.Errorf("decode a message of no type in particular, want that of a generated one: %w", shuffle.ErrInvalidArgument)
+		return none, fmt.Errorf("decode a message of no type in particular, want that of a generated one: %w",
+			shuffle.ErrInvalidArgument)
 	}
 	m := none.ProtoReflect().New().Interface().(T)
 	return m, proto.Unmarshal(src, m)

@@ -56,7 +56,8 @@ func generate(ctx context.Context, args []string) error {
 		return err
 	}
 	defer c.Close()
-	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{Name: fmt.Sprint("sort/generate-", task), Subpartitions: sorters})
+	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{Name: fmt.Sprint("sort/generate-", task),
+		Subpartitions: sorters})
 	if err != nil {
 		return err
 	}

@@ -261,8 +261,10 @@ func (p *HostedPartition) end(state shuffle.PartitionState, cause string) {
 
 // endErrors gives each end of a partition the error of whoever reads it.
 var endErrors = map[shuffle.PartitionState]error{
-	shuffle.PartitionConsumed: shuffle.ErrPartitionReleased, shuffle.PartitionFailed: shuffle.ErrPartitionFailed, shuffle.PartitionReleased: shuffle.ErrPartitionReleased,
-	shuffle.PartitionExpired: shuffle.ErrPartitionExpired, shuffle.PartitionLost: shuffle.ErrProducerLost, shuffle.PartitionFenced: shuffle.ErrFenced,
+	shuffle.PartitionConsumed: shuffle.ErrPartitionReleased, shuffle.PartitionFailed: shuffle.ErrPartitionFailed,
+	shuffle.PartitionReleased: shuffle.ErrPartitionReleased,
+	shuffle.PartitionExpired:  shuffle.ErrPartitionExpired, shuffle.PartitionLost: shuffle.ErrProducerLost,
+	shuffle.PartitionFenced: shuffle.ErrFenced,
 }
 
 // endError says how a partition has ended, and why.

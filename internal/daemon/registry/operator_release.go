@@ -17,7 +17,8 @@ const withdrawGrace = time.Second
 // hung: the registry forgets it, and the host is told to take the memory away.
 // ErrPartitionNotFound says that there is none, or none that who may know of;
 // ErrPermission that it is another user's.
-func (m *ResultPartitionManager) Withdraw(id shuffle.PartitionID, owner uint32, who shuffle.Principal, reason string) error {
+func (m *ResultPartitionManager) Withdraw(id shuffle.PartitionID, owner uint32, who shuffle.Principal,
+	reason string) error {
 	m.mu.Lock()
 	defer m.unlock()
 	found := false

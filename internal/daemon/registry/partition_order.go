@@ -41,7 +41,8 @@ func (o *partitionOrder) search(at place) (block, i int, found bool) {
 	if block == len(o.blocks) {
 		return block, 0, false
 	}
-	i, found = slices.BinarySearchFunc(o.blocks[block], at, func(p *HostedPartition, at place) int { return p.place().compare(at) })
+	i, found = slices.BinarySearchFunc(o.blocks[block], at,
+		func(p *HostedPartition, at place) int { return p.place().compare(at) })
 	return block, i, found
 }
 

@@ -24,7 +24,8 @@ func TestPartitionsAreInTheOrderOfTheirKeys(t *testing.T) {
 		}
 		p := &HostedPartition{serial: serial, producer: shuffle.Principal{UID: rand.Uint32N(2)}}
 		p.spec.ID[0], p.spec.ID[15] = byte(rand.IntN(4)), byte(rand.IntN(256))
-		i, _ := slices.BinarySearchFunc(want, p.place(), func(p *HostedPartition, at place) int { return p.place().compare(at) })
+		i, _ := slices.BinarySearchFunc(want, p.place(),
+			func(p *HostedPartition, at place) int { return p.place().compare(at) })
 		want = slices.Insert(want, i, p)
 		o.add(p)
 	}
@@ -51,7 +52,8 @@ func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 	var stay []shuffle.PartitionID
 	for range 2*walkStep + 100 {
 		id := shuffle.NewPartitionID()
-		_, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: id, Subpartitions: 1}, Producer: creator, Host: quietHost{}})
+		_, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: id, Subpartitions: 1}, Producer: creator,
+			Host: quietHost{}})
 		require.NoError(t, err)
 		stay = append(stay, id)
 	}
@@ -69,7 +71,8 @@ func TestOthersHaveTheirTurnWhileManyPartitionsAreListed(t *testing.T) {
 				return
 			default:
 			}
-			p, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1}, Producer: shuffle.Principal{UID: creator.UID + 1}, Host: quietHost{}})
+			p, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(),
+				Subpartitions: 1}, Producer: shuffle.Principal{UID: creator.UID + 1}, Host: quietHost{}})
 			if err == nil {
 				p.Released("gone")
 				p.ProducerClosed("gone")

@@ -39,7 +39,8 @@ func TestAnIdMeansSomethingAmongThePartitionsOfOneUserOnly(t *testing.T) {
 	require.NoError(t, p.Mapped())
 	require.Equal(t, []string{"own: attach a to 0"}, r.heard())
 	require.NoError(t, squatter.Failed("burnt"))
-	r.registerAs("forged again", other, shuffle.PartitionSpec{ID: testID, Attempt: shuffle.MaxAttempt, Subpartitions: 1}).ProducerClosed("killed")
+	r.registerAs("forged again", other, shuffle.PartitionSpec{ID: testID, Attempt: shuffle.MaxAttempt,
+		Subpartitions: 1}).ProducerClosed("killed")
 	require.NotContains(t, r.heard(), "a: fenced")
 	require.NoError(t, p.Finished(), "what another user does is nothing to it")
 
@@ -138,17 +139,21 @@ func TestAnAttemptErrorSaysWhichAttemptCanBeCreated(t *testing.T) {
 	p := r.register("p", attempt(4))
 	require.EqualValues(t, 5, next())
 	refused(4, shuffle.ErrAlreadyExists, 5, "4: partition already exists: it is created; the next attempt is 5")
-	refused(3, shuffle.ErrFenced, 5, "3: attempt was fenced by a newer or ended one: attempt 4 is created; the next attempt is 5")
+	refused(3, shuffle.ErrFenced, 5,
+		"3: attempt was fenced by a newer or ended one: attempt 4 is created; the next attempt is 5")
 	require.NoError(t, p.Mapped())
 	require.NoError(t, p.Finished())
 	refused(4, shuffle.ErrAlreadyExists, 5, "4: partition already exists: it is finished; the next attempt is 5")
-	refused(5, shuffle.ErrAlreadyExists, 5, "5: partition already exists: attempt 4 is finished and can be read; Replace takes its place; the next attempt is 5")
+	refused(5, shuffle.ErrAlreadyExists, 5,
+		"5: partition already exists: attempt 4 is finished and can be read; Replace takes its place; the next attempt is 5")
 	p.Released("by its producer")
-	refused(4, shuffle.ErrFenced, 5, "4: attempt was fenced by a newer or ended one: attempt 4 has ended (released); the next attempt is 5")
+	refused(4, shuffle.ErrFenced, 5,
+		"4: attempt was fenced by a newer or ended one: attempt 4 has ended (released); the next attempt is 5")
 	require.EqualValues(t, 5, next())
 
 	r.register("last", attempt(math.MaxUint32)).ProducerClosed("killed")
-	refused(5, shuffle.ErrFenced, 0, "5: attempt was fenced by a newer or ended one: attempt 4294967295 has ended (lost); no attempt is left, take another id")
+	refused(5, shuffle.ErrFenced, 0,
+		"5: attempt was fenced by a newer or ended one: attempt 4294967295 has ended (lost); no attempt is left, take another id")
 	_, err := r.NextAttempt(testID, creator.UID)
 	require.ErrorIs(t, err, shuffle.ErrFenced)
 	var a *shuffle.AttemptError
@@ -270,7 +275,8 @@ func TestErrorsOfAnEndNameThePartitionAndItsAttempt(t *testing.T) {
 	r.claim(SubpartitionClaim{Partition: testID, Owner: creator.UID, Who: creator}, time.Minute, f)
 	require.NoError(t, p.Failed("disk on fire"))
 	require.Len(t, f.got, 1)
-	require.EqualError(t, f.got[0], `partition "map\x1b[2J" (`+testID.String()+`), attempt 3: partition failed: disk on fire`)
+	require.EqualError(t, f.got[0],
+		`partition "map\x1b[2J" (`+testID.String()+`), attempt 3: partition failed: disk on fire`)
 	var a *shuffle.AttemptError
 	require.True(t, errors.As(f.got[0], &a))
 	require.Equal(t, shuffle.AttemptError{Partition: testID, Attempt: 3, Next: 4, Err: a.Err}, *a)

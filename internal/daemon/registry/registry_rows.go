@@ -28,7 +28,8 @@ func (m *ResultPartitionManager) Rows() (rows []HostedInfo) {
 // Page returns up to limit rows after a key, in order, and whether there are more:
 // of the partitions that somebody may read, and of their newest attempts. Others have
 // their turn while it looks for them.
-func (m *ResultPartitionManager) Page(after PartitionKey, limit int, who shuffle.Principal) (rows []HostedInfo, more bool) {
+func (m *ResultPartitionManager) Page(after PartitionKey, limit int, who shuffle.Principal) (rows []HostedInfo,
+	more bool) {
 	var last PartitionKey // of rows
 	m.walk(behind(after), func(p *HostedPartition) bool {
 		key := p.key()
@@ -75,7 +76,8 @@ func (m *ResultPartitionManager) step(after place, f func(p *HostedPartition) bo
 // owner says whose partition is meant. Nil is that of who, or else the only one
 // that who may read; if that is several users', the error is ErrInvalidArgument
 // and names them.
-func (m *ResultPartitionManager) Row(id shuffle.PartitionID, owner *uint32, who shuffle.Principal, subpartitions int) (HostedInfo, error) {
+func (m *ResultPartitionManager) Row(id shuffle.PartitionID, owner *uint32, who shuffle.Principal,
+	subpartitions int) (HostedInfo, error) {
 	m.mu.Lock()
 	defer m.unlock()
 	newest := make(map[uint32]*HostedPartition) // by owner
@@ -120,7 +122,8 @@ func (m *ResultPartitionManager) Row(id shuffle.PartitionID, owner *uint32, who 
 }
 
 // oneOwner returns whose partition is meant: one's own, or else the only one.
-func oneOwner(id shuffle.PartitionID, self uint32, newest map[uint32]*HostedPartition, ended map[uint32]*tombstone) (uint32, error) {
+func oneOwner(id shuffle.PartitionID, self uint32, newest map[uint32]*HostedPartition,
+	ended map[uint32]*tombstone) (uint32, error) {
 	if newest[self] != nil || ended[self] != nil {
 		return self, nil
 	}
@@ -135,7 +138,8 @@ func oneOwner(id shuffle.PartitionID, self uint32, newest map[uint32]*HostedPart
 	}
 	if len(owners) > 1 {
 		slices.Sort(owners)
-		return 0, fmt.Errorf("partition %s: it is of the uids %s, say whose: %w", id, strings.Trim(fmt.Sprint(owners), "[]"), shuffle.ErrInvalidArgument)
+		return 0, fmt.Errorf("partition %s: it is of the uids %s, say whose: %w", id,
+			strings.Trim(fmt.Sprint(owners), "[]"), shuffle.ErrInvalidArgument)
 	}
 	if len(owners) == 1 {
 		return owners[0], nil

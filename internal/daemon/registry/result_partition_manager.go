@@ -80,7 +80,8 @@ func NewResultPartitionManager(config ManagerConfig) *ResultPartitionManager {
 		config: config, partitions: make(map[PartitionKey]*HostedPartition),
 		byID:  make(map[shuffle.PartitionID][]*HostedPartition),
 		empty: make(chan struct{}), waiting: make(map[PartitionKey]*list.List),
-		tombstones: newTombstones(config.Tombstones, config.TombstonesPerUID, config.EpitaphBytes), earlier: make(chan struct{}, 1),
+		tombstones: newTombstones(config.Tombstones, config.TombstonesPerUID, config.EpitaphBytes),
+		earlier:    make(chan struct{}, 1),
 	}
 	close(m.empty)
 	return m
@@ -114,21 +115,25 @@ func (m *ResultPartitionManager) Register(r Registration) (*HostedPartition, err
 		return nil, fmt.Errorf("partition %s: partition manager %w", r.Spec.Label(), shuffle.ErrClosed)
 	}
 	refuse := func(newest uint32, sentinel error, format string, args ...any) error {
-		return &shuffle.AttemptError{Partition: key.ID, Attempt: attempt, Next: nextAttempt(newest), Err: fmt.Errorf("partition %s, attempt %d: %w: %s%s",
-			r.Spec.Label(), attempt, sentinel, fmt.Sprintf(format, args...), advice(newest))}
+		return &shuffle.AttemptError{Partition: key.ID, Attempt: attempt, Next: nextAttempt(newest),
+			Err: fmt.Errorf("partition %s, attempt %d: %w: %s%s",
+				r.Spec.Label(), attempt, sentinel, fmt.Sprintf(format, args...), advice(newest))}
 	}
 	present := m.partitions[key]
 	switch {
 	case present == nil:
 		if stone := m.tombstones.find(key); stone != nil && attempt <= stone.attempt {
-			return nil, refuse(stone.attempt, shuffle.ErrFenced, "attempt %d has ended (%s)", stone.attempt, stone.state)
+			return nil, refuse(stone.attempt, shuffle.ErrFenced, "attempt %d has ended (%s)", stone.attempt,
+				stone.state)
 		}
 	case attempt < present.spec.Attempt:
-		return nil, refuse(present.spec.Attempt, shuffle.ErrFenced, "attempt %d is %s", present.spec.Attempt, present.state)
+		return nil, refuse(present.spec.Attempt, shuffle.ErrFenced, "attempt %d is %s", present.spec.Attempt,
+			present.state)
 	case attempt == present.spec.Attempt:
 		return nil, refuse(attempt, shuffle.ErrAlreadyExists, "it is %s", present.state)
 	case present.finished && !r.Spec.Replace:
-		return nil, refuse(present.spec.Attempt, shuffle.ErrAlreadyExists, "attempt %d is finished and can be read; Replace takes its place", present.spec.Attempt)
+		return nil, refuse(present.spec.Attempt, shuffle.ErrAlreadyExists,
+			"attempt %d is finished and can be read; Replace takes its place", present.spec.Attempt)
 	}
 	p := &HostedPartition{
 		manager: m, spec: r.Spec, access: newAccess(&r.Spec), producer: r.Producer, host: r.Host,
@@ -177,7 +182,8 @@ func (m *ResultPartitionManager) NextAttempt(id shuffle.PartitionID, owner uint3
 	}
 	next := nextAttempt(newest)
 	if next == 0 {
-		return 0, &shuffle.AttemptError{Partition: id, Attempt: newest, Err: fmt.Errorf("partition %s: %w: attempt %d has been%s", id, shuffle.ErrFenced, newest, advice(newest))}
+		return 0, &shuffle.AttemptError{Partition: id, Attempt: newest,
+			Err: fmt.Errorf("partition %s: %w: attempt %d has been%s", id, shuffle.ErrFenced, newest, advice(newest))}
 	}
 	return next, nil
 }
@@ -220,7 +226,8 @@ func (m *ResultPartitionManager) serve(r *SubpartitionRequest) bool {
 func tooNew(c *SubpartitionClaim, newest *shuffle.PartitionSpec, state shuffle.PartitionState) error {
 	return &shuffle.AttemptError{
 		Partition: c.Partition, Attempt: c.MinAttempt, Next: nextAttempt(newest.Attempt),
-		Err: fmt.Errorf("partition %s, attempt %d: %w: attempt %d is %s", newest.Label(), c.MinAttempt, shuffle.ErrFenced, newest.Attempt, state),
+		Err: fmt.Errorf("partition %s, attempt %d: %w: attempt %d is %s", newest.Label(), c.MinAttempt,
+			shuffle.ErrFenced, newest.Attempt, state),
 	}
 }
 
@@ -253,14 +260,16 @@ func (m *ResultPartitionManager) serveWaiting(key PartitionKey) {
 func (m *ResultPartitionManager) attach(r *SubpartitionRequest, p *HostedPartition) {
 	sub := r.claim.Subpartition
 	if sub < 0 || sub >= len(p.sub) {
-		m.fail(r, fmt.Errorf("partition %s: subpartition %d, want 0 to %d: %w", p.spec.Label(), sub, len(p.sub)-1, shuffle.ErrInvalidArgument))
+		m.fail(r, fmt.Errorf("partition %s: subpartition %d, want 0 to %d: %w", p.spec.Label(), sub, len(p.sub)-1,
+			shuffle.ErrInvalidArgument))
 		return
 	}
 	s := &p.sub[sub]
 	if s.state != subpartitionIdle {
 		m.fail(r, &shuffle.AttemptError{
 			Partition: p.spec.ID, Attempt: p.spec.Attempt, Next: nextAttempt(p.spec.Attempt),
-			Err: fmt.Errorf("partition %s, attempt %d: subpartition %d %s: %w", p.spec.Label(), p.spec.Attempt, sub, whyTaken[s.state], shuffle.ErrAlreadyConsumed),
+			Err: fmt.Errorf("partition %s, attempt %d: subpartition %d %s: %w", p.spec.Label(), p.spec.Attempt, sub,
+				whyTaken[s.state], shuffle.ErrAlreadyConsumed),
 		})
 		return
 	}

@@ -28,7 +28,8 @@ func newRegistry(t *testing.T, tombstones int) *registry {
 	r := &registry{t: t, now: time.Unix(1000, 0)}
 	r.ResultPartitionManager = NewResultPartitionManager(ManagerConfig{
 		Refused:   func(f Refusal) { r.note("refused %d to %s %s of %d", f.Who.UID, f.Action, f.Name, f.Owner) },
-		Retention: time.Minute, Tombstones: tombstones, TombstonesPerUID: tombstones, Now: func() time.Time { return r.now },
+		Retention: time.Minute, Tombstones: tombstones, TombstonesPerUID: tombstones,
+		Now: func() time.Time { return r.now },
 	})
 	return r
 }
@@ -81,9 +82,11 @@ func (c fakeConsumer) Place() (uint64, int) { return 7, 3 }
 
 func sentinelName(err error) string {
 	for name, sentinel := range map[string]error{
-		"not found": shuffle.ErrPartitionNotFound, "released": shuffle.ErrPartitionReleased, "expired": shuffle.ErrPartitionExpired,
-		"failed": shuffle.ErrPartitionFailed, "lost": shuffle.ErrProducerLost, "fenced": shuffle.ErrFenced, "already consumed": shuffle.ErrAlreadyConsumed,
-		"invalid": shuffle.ErrInvalidArgument, "closed": shuffle.ErrClosed,
+		"not found": shuffle.ErrPartitionNotFound, "released": shuffle.ErrPartitionReleased,
+		"expired": shuffle.ErrPartitionExpired,
+		"failed":  shuffle.ErrPartitionFailed, "lost": shuffle.ErrProducerLost, "fenced": shuffle.ErrFenced,
+		"already consumed": shuffle.ErrAlreadyConsumed,
+		"invalid":          shuffle.ErrInvalidArgument, "closed": shuffle.ErrClosed,
 	} {
 		if errors.Is(err, sentinel) {
 			return name
@@ -104,8 +107,10 @@ func (r *registry) register(name string, spec shuffle.PartitionSpec) *HostedPart
 }
 
 // request starts a request for a partition of creator and returns it.
-func (r *registry) request(id shuffle.PartitionID, subpartition int, who shuffle.Principal, token string, timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
-	return r.claim(SubpartitionClaim{Partition: id, Owner: creator.UID, Subpartition: subpartition, Who: who, Token: token}, timeout, c)
+func (r *registry) request(id shuffle.PartitionID, subpartition int, who shuffle.Principal, token string,
+	timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
+	return r.claim(SubpartitionClaim{Partition: id, Owner: creator.UID, Subpartition: subpartition, Who: who,
+		Token: token}, timeout, c)
 }
 
 func (r *registry) claim(claim SubpartitionClaim, timeout time.Duration, c SubpartitionConsumer) *SubpartitionRequest {
@@ -142,7 +147,8 @@ func TestPartitionIsReleasedOnceConsumedAndFinished(t *testing.T) {
 			require.Equal(t, []string{"p: ended, released", "p: drop, reader maps false"}, r.heard())
 		} else {
 			require.Equal(t, []string{
-				"p: detach 0, consumed true", "p: detach 1, consumed true", "p: ended, released", "p: drop, reader maps false",
+				"p: detach 0, consumed true", "p: detach 1, consumed true", "p: ended, released",
+				"p: drop, reader maps false",
 			}, r.heard())
 		}
 		p.ProducerClosed("closed")
@@ -184,7 +190,8 @@ func TestMemoryOfAnEndedPartitionIsHeldForItsReadersAndItsProducer(t *testing.T)
 
 func TestFinishedPartitionIsHeldWhileItsProducerMapsItIfAsked(t *testing.T) {
 	r := newRegistry(t, 10)
-	p, err := r.Register(Registration{Spec: testSpec(1), Producer: creator, Host: fakeHost{r, "p"}, HoldWhileMapped: true})
+	p, err := r.Register(Registration{Spec: testSpec(1), Producer: creator, Host: fakeHost{r, "p"},
+		HoldWhileMapped: true})
 	require.NoError(t, err)
 	require.NoError(t, p.Mapped())
 	a := r.ask("a", 0)
@@ -215,7 +222,8 @@ func TestSubpartitionIsConsumedOnce(t *testing.T) {
 	r.ask("second", 0)
 	require.Empty(t, r.heard())
 	require.NoError(t, p.Mapped())
-	require.Equal(t, []string{"p: attach first to 0", "second: already consumed"}, r.heard(), "first come, first served")
+	require.Equal(t, []string{"p: attach first to 0", "second: already consumed"}, r.heard(),
+		"first come, first served")
 	first.ConnectionEnded("killed")
 	r.ask("third", 0)
 	r.ask("outside", 2)
@@ -270,7 +278,8 @@ func TestAttemptsAreFenced(t *testing.T) {
 	}
 	r := newRegistry(t, 10)
 	tryRegister := func(n uint32, uid uint32) error {
-		_, err := r.Register(Registration{Spec: attempt(n), Producer: shuffle.Principal{UID: uid}, Host: fakeHost{r, "x"}})
+		_, err := r.Register(Registration{Spec: attempt(n), Producer: shuffle.Principal{UID: uid},
+			Host: fakeHost{r, "x"}})
 		return err
 	}
 	second := r.register("second", attempt(2))
@@ -281,7 +290,8 @@ func TestAttemptsAreFenced(t *testing.T) {
 	r.heard()
 
 	third := r.register("third", attempt(3))
-	require.ElementsMatch(t, []string{"a: fenced", "second: ended, fenced"}, r.heard(), "two at a time: the newer one wins")
+	require.ElementsMatch(t, []string{"a: fenced", "second: ended, fenced"}, r.heard(),
+		"two at a time: the newer one wins")
 	require.ErrorIs(t, second.Finished(), shuffle.ErrFenced)
 	require.NoError(t, third.Mapped())
 	require.NoError(t, third.Finished())
@@ -383,7 +393,8 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 			if test.allowed {
 				require.Equal(t, []string{"p: attach a to 0"}, r.heard())
 			} else {
-				require.Equal(t, []string{"refused 3000 to read a job of 1000", "a: not found"}, r.heard(), "as if it did not exist")
+				require.Equal(t, []string{"refused 3000 to read a job of 1000", "a: not found"}, r.heard(),
+					"as if it did not exist")
 			}
 			p.Released("by its producer")
 			r.heard()
@@ -392,7 +403,8 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 			if test.allowed {
 				require.Equal(t, []string{"b: released"}, r.heard())
 			} else {
-				require.Equal(t, []string{"refused 3000 to read  of 1000", "b: not found"}, r.heard(), "nor did it ever")
+				require.Equal(t, []string{"refused 3000 to read  of 1000", "b: not found"}, r.heard(),
+					"nor did it ever")
 			}
 		})
 	}
@@ -400,7 +412,8 @@ func TestWhoMayNotReadFindsNothing(t *testing.T) {
 
 func TestNoTokenIsNotTheEmptyToken(t *testing.T) {
 	require.False(t, newAccess(&shuffle.PartitionSpec{}).allows(1, shuffle.Principal{UID: 2}, ""))
-	require.False(t, newAccess(&shuffle.PartitionSpec{AllowedUIDs: []uint32{3}}).allows(1, shuffle.Principal{UID: 2}, ""))
+	require.False(t, newAccess(&shuffle.PartitionSpec{AllowedUIDs: []uint32{3}}).allows(1, shuffle.Principal{UID: 2},
+		""))
 }
 
 func TestAbortTellsBothSides(t *testing.T) {
@@ -444,7 +457,8 @@ func TestPagesHoldEveryReadablePartitionOnce(t *testing.T) {
 		}
 		want = append(want, id)
 	}
-	_, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1}, Producer: shuffle.Principal{UID: 1}, Host: fakeHost{r, "x"}})
+	_, err := r.Register(Registration{Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1},
+		Producer: shuffle.Principal{UID: 1}, Host: fakeHost{r, "x"}})
 	require.NoError(t, err)
 	slices.SortFunc(want, func(a, b shuffle.PartitionID) int { return slices.Compare(a[:], b[:]) })
 	for _, limit := range []int{1, 10, 56, 57, 58} {
@@ -519,7 +533,8 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 				case 0, 1:
 					host := &countingHost{drops: &drops}
 					p, err := r.Register(Registration{
-						Spec:     shuffle.PartitionSpec{ID: id, Attempt: rng.Uint32N(1 << 20), Replace: rng.IntN(2) == 0, Subpartitions: 3},
+						Spec: shuffle.PartitionSpec{ID: id, Attempt: rng.Uint32N(1 << 20),
+							Replace: rng.IntN(2) == 0, Subpartitions: 3},
 						Producer: []shuffle.Principal{creator, other}[rng.IntN(2)], Host: host,
 						HoldWhileMapped: rng.IntN(2) == 0,
 					})
@@ -530,18 +545,21 @@ func TestRandomOperationsGiveEverythingBack(t *testing.T) {
 					}
 				case 2, 3:
 					requests = append(requests, r.claim(SubpartitionClaim{
-						Partition: id, Owner: []shuffle.Principal{creator, other}[rng.IntN(2)].UID, Who: creator, Subpartition: rng.IntN(4),
-						MinAttempt: rng.Uint32N(1 << 20), Exact: rng.IntN(4) == 0,
+						Partition: id, Owner: []shuffle.Principal{creator, other}[rng.IntN(2)].UID, Who: creator,
+						Subpartition: rng.IntN(4),
+						MinAttempt:   rng.Uint32N(1 << 20), Exact: rng.IntN(4) == 0,
 					}, time.Minute, silentConsumer{}))
 				case 4, 5:
 					if len(requests) > 0 {
 						q := requests[rng.IntN(len(requests))]
-						[]func(){func() { q.Close(true) }, func() { q.Close(false) }, func() { q.ConnectionEnded("x") }, func() { q.Abort(shuffle.ErrClosed) }}[rng.IntN(4)]()
+						[]func(){func() { q.Close(true) }, func() { q.Close(false) }, func() { q.ConnectionEnded("x") },
+							func() { q.Abort(shuffle.ErrClosed) }}[rng.IntN(4)]()
 					}
 				case 6:
 					if len(mine) > 0 {
 						p := mine[rng.IntN(len(mine))]
-						[]func(){func() { _ = p.Finished() }, func() { _ = p.Failed("x") }, func() { p.Released("x") }, func() { p.ProducerClosed("x") }, p.Undone}[rng.IntN(5)]()
+						[]func(){func() { _ = p.Finished() }, func() { _ = p.Failed("x") }, func() { p.Released("x") },
+							func() { p.ProducerClosed("x") }, p.Undone}[rng.IntN(5)]()
 					}
 				case 7:
 					_ = r.Rows()

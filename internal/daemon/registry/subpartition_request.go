@@ -61,7 +61,8 @@ type SubpartitionRequest struct {
 }
 
 // NewRequest returns a request for a subpartition on behalf of a consumer.
-func (m *ResultPartitionManager) NewRequest(claim SubpartitionClaim, consumer SubpartitionConsumer) *SubpartitionRequest {
+func (m *ResultPartitionManager) NewRequest(claim SubpartitionClaim,
+	consumer SubpartitionConsumer) *SubpartitionRequest {
 	return &SubpartitionRequest{manager: m, claim: claim, consumer: consumer}
 }
 
@@ -114,7 +115,8 @@ func (r *SubpartitionRequest) notFound(timeout time.Duration) error {
 		}
 	}
 	if r.claim.Owner == r.claim.Who.UID {
-		return fmt.Errorf("%w: %s did not appear within %v (that of another user is read by naming its Owner)", shuffle.ErrPartitionNotFound, which, timeout)
+		return fmt.Errorf("%w: %s did not appear within %v (that of another user is read by naming its Owner)",
+			shuffle.ErrPartitionNotFound, which, timeout)
 	}
 	return fmt.Errorf("%w: %s did not appear within %v", shuffle.ErrPartitionNotFound, which, timeout)
 }

@@ -25,7 +25,8 @@ func TestFailureTextsOfEndedPartitionsTakeABoundedShareOfTheHeap(t *testing.T) {
 	for i := range 41_000 {
 		cause := strings.Repeat("x", 4096-8) + fmt.Sprintf("%8d", i)
 		p, err := m.Register(Registration{
-			Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Name: strings.Repeat("n", shuffle.MaxNameLength), Subpartitions: 1}, Producer: creator, Host: silentHost{},
+			Spec: shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Name: strings.Repeat("n", shuffle.MaxNameLength),
+				Subpartitions: 1}, Producer: creator, Host: silentHost{},
 		})
 		require.NoError(t, err)
 		require.NoError(t, p.Failed(cause))
@@ -78,7 +79,8 @@ func TestNobodyMakesTheDaemonForgetThePartitionsOfAnother(t *testing.T) {
 	s := newTombstones(100, 40, 4000)
 	bury := func(owner uint32, name string, attempt uint32) PartitionKey {
 		key := PartitionKey{ID: shuffle.NamedPartitionID(name), Owner: owner}
-		s.add(&tombstone{key: key, attempt: attempt, state: shuffle.PartitionFailed, epitaph: &epitaph{cause: "why " + name}})
+		s.add(&tombstone{key: key, attempt: attempt, state: shuffle.PartitionFailed,
+			epitaph: &epitaph{cause: "why " + name}})
 		return key
 	}
 	var mine []PartitionKey

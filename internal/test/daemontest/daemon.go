@@ -96,7 +96,8 @@ func (o *Options) command(t testing.TB) *exec.Cmd {
 	if o.Socket == "" {
 		o.Socket = SocketPath(t)
 	}
-	args := []string{"serve", "--socket", o.Socket, "--metrics-address", "127.0.0.1:0", "--pprof", "--log-format", "json", "--memory", "64MiB"}
+	args := []string{"serve", "--socket", o.Socket, "--metrics-address", "127.0.0.1:0", "--pprof", "--log-format",
+		"json", "--memory", "64MiB"}
 	args = slices.Concat(o.Through, []string{o.Program}, args, o.Args)
 	command := exec.Command(args[0], args[1:]...)
 	command.Env = Environ(o.Env...)
@@ -210,7 +211,8 @@ func (d *Daemon) WaitForLog(msg string) LogLine {
 			if line := d.FindLog(msg); line != nil {
 				return line
 			}
-			require.Failf(d.t, "the daemon ended", "without the message %q: %s\n%s", msg, d.command.ProcessState, d.LogText())
+			require.Failf(d.t, "the daemon ended", "without the message %q: %s\n%s", msg, d.command.ProcessState,
+				d.LogText())
 		case <-deadline:
 			require.Failf(d.t, "the daemon hangs", "no message %q\n%s", msg, d.LogText())
 		}

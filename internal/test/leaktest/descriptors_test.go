@@ -21,7 +21,8 @@ func TestChangesAreWhatWasOpenedAndClosed(t *testing.T) {
 	second, err := unix.Open("/dev/zero", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	require.Equal(t, first, second, "the lowest number that is free")
-	require.Equal(t, []string{"-" + strconv.Itoa(first) + " /dev/null", "+" + strconv.Itoa(first) + " /dev/zero"}, before.Changes())
+	require.Equal(t, []string{"-" + strconv.Itoa(first) + " /dev/null", "+" + strconv.Itoa(first) + " /dev/zero"},
+		before.Changes())
 	require.NoError(t, unix.Close(second))
 }
 

@@ -118,16 +118,19 @@ func New(t TB, config Config) *Link {
 		config.FirstOrdinal = NearWrap
 	}
 	id := shuffle.NewPartitionID()
-	l, err := memseg.NewPartitionLayout(uint32(config.Type), id, 1, config.Subpartitions, config.Segments, config.SegmentSize)
+	l, err := memseg.NewPartitionLayout(uint32(config.Type), id, 1, config.Subpartitions, config.Segments,
+		config.SegmentSize)
 	require.NoError(t, err)
 	l.FirstOrdinal = config.FirstOrdinal
 	network, err := pool.NewNetworkBufferPool(config.Segments, config.SegmentSize)
 	require.NoError(t, err)
 	segments, err := network.CreateLocalPool(pool.LocalConfig{
-		Required: config.Required, Max: config.Segments, Subpartitions: config.Subpartitions, MaxBuffersPerChannel: config.Quota,
+		Required: config.Required, Max: config.Segments, Subpartitions: config.Subpartitions,
+		MaxBuffersPerChannel: config.Quota,
 	})
 	require.NoError(t, err)
-	link := &Link{Pool: segments, Network: network, Layout: l, Host: &Host{}, t: t, objects: newObjects(t, config.Memory)}
+	link := &Link{Pool: segments, Network: network, Layout: l, Host: &Host{}, t: t,
+		objects: newObjects(t, config.Memory)}
 	link.region = link.objects.create("partition", l.RegionSize())
 	link.doorbell = link.objects.create("doorbell", memseg.DoorbellSize(config.Subpartitions))
 	region, unmapRegion := link.objects.use(link.region, memseg.ReadWrite)
@@ -135,7 +138,8 @@ func New(t TB, config Config) *Link {
 	link.Host.unmap = []func(){unmapRegion, unmapDoorbell}
 	link.mapped = region
 	copy(region.Bytes(), l.EncodeHeader()) // as the daemon does
-	spec := shuffle.PartitionSpec{ID: id, Type: config.Type, Subpartitions: config.Subpartitions, OnConsumerLost: config.OnLost, MaxBuffersPerChannel: config.Quota}
+	spec := shuffle.PartitionSpec{ID: id, Type: config.Type, Subpartitions: config.Subpartitions,
+		OnConsumerLost: config.OnLost, MaxBuffersPerChannel: config.Quota}
 	link.Partition, err = partition.NewResultPartition(spec, region, l, doorbell, segments, link.Host)
 	require.NoError(t, err)
 	atEnd(t).close(func() { _ = link.Partition.Close() }) // the test may have closed it

@@ -61,7 +61,8 @@ func Check(t *testing.T, p Package) {
 	}
 	for name := range exported {
 		_, isLeft := p.Left[name]
-		require.True(t, called[name] != isLeft || p.Rest != "", "%s is exported: either it is called with nothing, or the test says why not", name)
+		require.True(t, called[name] != isLeft || p.Rest != "",
+			"%s is exported: either it is called with nothing, or the test says why not", name)
 	}
 	for name := range called {
 		require.True(t, exported[name], "%s is not there any more", name)

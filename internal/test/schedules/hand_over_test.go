@@ -83,7 +83,8 @@ var scenarios = []scenario{
 	{
 		name: "flushes and then silence", segments: 4,
 		write: func(ctx context.Context, p *partition.ResultPartition) error {
-			return errors.Join(emit(ctx, p, "aaaa"), p.FlushAll(), emit(ctx, p, "bbbb", "cccc"), p.FlushAll(), p.FlushAll())
+			return errors.Join(emit(ctx, p, "aaaa"), p.FlushAll(), emit(ctx, p, "bbbb", "cccc"), p.FlushAll(),
+				p.FlushAll())
 		},
 		read: []string{"aaaabbbbcccc"},
 	},
@@ -112,7 +113,8 @@ var scenarios = []scenario{
 		name: "events before a full pool", segments: 2,
 		write: func(ctx context.Context, p *partition.ResultPartition) error {
 			event := shuffle.CustomEvent{Name: "event"}
-			return errors.Join(p.BroadcastEvent(ctx, event), emit(ctx, p, "aaaa", "bbbb", "cccc", "dddd", "eeee"), p.FlushAll())
+			return errors.Join(p.BroadcastEvent(ctx, event), emit(ctx, p, "aaaa", "bbbb", "cccc", "dddd", "eeee"),
+				p.FlushAll())
 		},
 		read: []string{"event", "aaaabbbbccccddddeeee"},
 	},
@@ -139,7 +141,8 @@ var scenarios = []scenario{
 // newRun sets a scenario up.
 func (s *scenario) newRun(t *testing.T) (run, func()) {
 	tb := &runTest{t: t}
-	link := linktest.New(tb, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: s.segments, Required: min(2, s.segments), SegmentSize: segmentSize})
+	link := linktest.New(tb, linktest.Config{Memory: linktest.Heap, Subpartitions: 1, Segments: s.segments,
+		Required: min(2, s.segments), SegmentSize: segmentSize})
 	gate := link.Gate(0)
 	ctx, cancel := context.WithCancel(context.Background())
 
@@ -205,7 +208,8 @@ func (s *scenario) newRun(t *testing.T) (run, func()) {
 		},
 	}
 	if s.control != nil {
-		r.threads = append(r.threads, program{name: "control", oneStep: true, do: func() { s.control(gate, link.Partition) }})
+		r.threads = append(r.threads,
+			program{name: "control", oneStep: true, do: func() { s.control(gate, link.Partition) }})
 	}
 	return r, func() {
 		cancel()
@@ -228,7 +232,8 @@ func TestHandOverInEveryOrder(t *testing.T) {
 				seed = given
 			}
 			t.Logf("SHUFFLED_TEST_SEED=%d", seed)
-			explore(t, preemptions, randomRuns, rand.New(rand.NewPCG(seed, 0)), func() (run, func()) { return s.newRun(t) })
+			explore(t, preemptions, randomRuns, rand.New(rand.NewPCG(seed, 0)),
+				func() (run, func()) { return s.newRun(t) })
 		})
 	}
 	require.NotNil(t, memseg.SetScheduler) // the build has one

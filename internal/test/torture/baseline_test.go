@@ -64,6 +64,7 @@ func quiesce(t *testing.T, d *daemontest.Daemon, connections int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		b := look(d)
-		return b["partitions"] == 0 && b["shuffled_connections"] == float64(connections) && b["shuffled_gates"] == 0 && b["mappings"] == 0
+		return b["partitions"] == 0 && b["shuffled_connections"] == float64(connections) && b["shuffled_gates"] == 0 &&
+			b["mappings"] == 0
 	}, daemontest.Patience, 2*time.Millisecond)
 }

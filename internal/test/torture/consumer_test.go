@@ -43,7 +43,8 @@ type consumerResult struct {
 
 // channelErrors are the ways in which a channel may end early.
 var channelErrors = []error{
-	shuffle.ErrProducerLost, shuffle.ErrPartitionFailed, shuffle.ErrPartitionReleased, shuffle.ErrPartitionNotFound, shuffle.ErrAlreadyConsumed,
+	shuffle.ErrProducerLost, shuffle.ErrPartitionFailed, shuffle.ErrPartitionReleased, shuffle.ErrPartitionNotFound,
+	shuffle.ErrAlreadyConsumed,
 }
 
 var channelOfError = regexp.MustCompile(`^channel (\d+): `)
@@ -69,7 +70,8 @@ func consume(ctx context.Context, plan consumerPlan) (result consumerResult, err
 }
 
 // read reads until something ends; again says that other channels go on.
-func (plan *consumerPlan) read(ctx context.Context, gate shuffle.InputGate, result *consumerResult) (again bool, err error) {
+func (plan *consumerPlan) read(ctx context.Context, gate shuffle.InputGate, result *consumerResult) (again bool,
+	err error) {
 	total := uint64(0)
 	var first time.Time
 	defer func() { result.Reading = time.Since(first) }()

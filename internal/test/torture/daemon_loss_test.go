@@ -130,13 +130,15 @@ func TestKilledDaemonEndsTheWaitsOfItsClients(t *testing.T) {
 	ctx, c := dial(t, d)
 	mappings := memseg.LiveMappings()
 	id := shuffle.NewPartitionID()
-	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 2, BuffersPerChannel: 1, FloatingBuffers: 1})
+	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Subpartitions: 2, BuffersPerChannel: 1,
+		FloatingBuffers: 1})
 	require.NoError(t, err)
 	w, err := writer.New(p, shuffle.Bytes{}, writer.Custom(func([]byte, int) int { return 0 }))
 	require.NoError(t, err)
 	attached, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}})
 	require.NoError(t, err)
-	waiting, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: shuffle.NewPartitionID()}}, Timeout: time.Hour})
+	waiting, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: shuffle.NewPartitionID()}},
+		Timeout: time.Hour})
 	require.NoError(t, err)
 	require.NoError(t, w.Emit(ctx, []byte("before")))
 	require.NoError(t, w.Flush())
@@ -180,7 +182,8 @@ func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
 	writing := startWorker(t, "producer", d.Socket, workerPlan{Producer: plan})
 	writing.waitFor(committed, ctx.Done())
 	daemontest.Stop(t, writing.pid()) // most is not written when the daemon ends
-	consumer := &consumerPlan{Inputs: []shuffle.Input{{Partition: plan.Partition}}, Streams: plan.Streams, PauseEvery: 1000, ReadOn: true}
+	consumer := &consumerPlan{Inputs: []shuffle.Input{{Partition: plan.Partition}}, Streams: plan.Streams,
+		PauseEvery: 1000, ReadOn: true}
 	reading := startWorker(t, "consumer", d.Socket, workerPlan{Consumer: consumer})
 	require.Eventually(t, func() bool {
 		info, err := c.Inspect(ctx, plan.Partition)
@@ -193,7 +196,8 @@ func TestAttachedPairsGoOnWithoutTheDaemon(t *testing.T) {
 	if end := writing.last.Outcome.Error; end != "" {
 		require.Contains(t, end, shuffle.ErrDaemonLost.Error())
 		if !strings.Contains(end, shuffle.ErrOutcomeUnknown.Error()) {
-			t.Skipf("the consumer stood still for so long that the writer gave up: %s\n%s\n%s", end, writing.report(), reading.report())
+			t.Skipf("the consumer stood still for so long that the writer gave up: %s\n%s\n%s", end, writing.report(),
+				reading.report())
 		}
 	}
 	reading.waitFor(done, ctx.Done())

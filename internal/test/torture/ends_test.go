@@ -19,7 +19,8 @@ import (
 // stoppedAtItsEnd is a partition of one record with its consumer, whose daemon was
 // stopped, and which has published its end since. The channel gets what Finish
 // returns, which waits for the daemon until ctx ends.
-func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (shuffle.ResultPartition, shuffle.InputGate, <-chan error) {
+func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (shuffle.ResultPartition,
+	shuffle.InputGate, <-chan error) {
 	t.Helper()
 	all, producer := dial(t, d)
 	_, consumer := dial(t, d)
@@ -43,7 +44,8 @@ func stoppedAtItsEnd(t *testing.T, d *daemontest.Daemon, ctx context.Context) (s
 	finished := make(chan error, 1)
 	go func() { finished <- p.Finish(ctx) }()
 	require.Eventually(t, func() bool {
-		return p.(*partition.ResultPartition).Subpartition(0).QueuedBuffers() >= 2 // the open buffer and the end, at least
+		// the open buffer and the end, at least
+		return p.(*partition.ResultPartition).Subpartition(0).QueuedBuffers() >= 2
 	}, daemontest.Patience, time.Millisecond)
 	return p, gate, finished
 }

@@ -147,7 +147,8 @@ func greet(ctx context.Context) (*ipc.Conn, error) {
 		return nil, err
 	}
 	_, _, err = ask(conn, 1, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_Hello{Hello: &controlpb.Hello{
-		MinVersion: ipc.MinProtocolVersion, MaxVersion: ipc.MaxProtocolVersion, Features: uint64(ipc.SupportedFeatures), ClientName: "neighbour",
+		MinVersion: ipc.MinProtocolVersion, MaxVersion: ipc.MaxProtocolVersion, Features: uint64(ipc.SupportedFeatures),
+		ClientName: "neighbour",
 	}}})
 	if err != nil {
 		_ = conn.Close()
@@ -177,9 +178,11 @@ func ask(conn *ipc.Conn, id uint64, msg *controlpb.ClientMessage) (*controlpb.Se
 
 func createRequest(subpartitions uint32) *controlpb.ClientMessage {
 	id := shuffle.NewPartitionID()
-	return &controlpb.ClientMessage{Body: &controlpb.ClientMessage_CreatePartition{CreatePartition: &controlpb.CreatePartition{
-		PartitionId: id[:], Type: uint32(shuffle.Pipelined), Subpartitions: subpartitions,
-	}}}
+	return &controlpb.ClientMessage{
+		Body: &controlpb.ClientMessage_CreatePartition{CreatePartition: &controlpb.CreatePartition{
+			PartitionId: id[:], Type: uint32(shuffle.Pipelined), Subpartitions: subpartitions,
+		}},
+	}
 }
 
 func askWithoutReading(ctx context.Context, _ neighbourPlan) error {
@@ -193,9 +196,13 @@ func askWithoutReading(ctx context.Context, _ neighbourPlan) error {
 		msg := createRequest(4)
 		switch id % 3 {
 		case 1:
-			msg = &controlpb.ClientMessage{Body: &controlpb.ClientMessage_OpenGate{OpenGate: &controlpb.OpenGate{Channels: 4}}}
+			msg = &controlpb.ClientMessage{
+				Body: &controlpb.ClientMessage_OpenGate{OpenGate: &controlpb.OpenGate{Channels: 4}},
+			}
 		case 2:
-			msg = &controlpb.ClientMessage{Body: &controlpb.ClientMessage_ListPartitions{ListPartitions: &controlpb.ListPartitions{}}}
+			msg = &controlpb.ClientMessage{
+				Body: &controlpb.ClientMessage_ListPartitions{ListPartitions: &controlpb.ListPartitions{}},
+			}
 		}
 		msg.RequestId = id
 		if err := conn.Send(msg); err != nil {
@@ -231,7 +238,8 @@ func hoardSegments(ctx context.Context, _ neighbourPlan) error {
 	defer c.Close()
 	record := make([]byte, 30_000)
 	for ctx.Err() == nil {
-		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined, Subpartitions: 2})
+		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined,
+			Subpartitions: 2})
 		if err != nil {
 			pause(ctx, 300*time.Millisecond)
 			return err // the end of the connection gives everything up
@@ -292,7 +300,8 @@ func failWithLongTexts(ctx context.Context, _ neighbourPlan) error {
 	}
 	defer c.Close()
 	for range 200 {
-		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1, Name: strings.Repeat("n", 128)})
+		p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Subpartitions: 1,
+			Name: strings.Repeat("n", 128)})
 		if err != nil {
 			return err
 		}
@@ -376,7 +385,8 @@ func dumpCore(ctx context.Context, _ neighbourPlan) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined, Subpartitions: 2})
+	p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: shuffle.NewPartitionID(), Type: shuffle.Pipelined,
+		Subpartitions: 2})
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
@@ -426,12 +436,14 @@ func probeNames(ctx context.Context, _ neighbourPlan) error {
 	defer c.Close()
 	for i := range 20 {
 		id := honestPartition(i)
-		if p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Attempt: math.MaxUint32, Subpartitions: 1}); err == nil {
+		if p, err := c.CreatePartition(ctx, shuffle.PartitionSpec{ID: id, Attempt: math.MaxUint32,
+			Subpartitions: 1}); err == nil {
 			_ = p.EmitRecord(ctx, []byte("\x00\x00\x00\x06forged"), 0)
 			_ = p.Finish(ctx)
 			_ = p.Close()
 		}
-		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}}, Timeout: time.Millisecond})
+		gate, err := c.OpenGate(ctx, shuffle.GateSpec{Inputs: []shuffle.Input{{Partition: id}},
+			Timeout: time.Millisecond})
 		if err != nil {
 			return err
 		}
@@ -455,7 +467,8 @@ func spoilOwnWords(ctx context.Context, _ neighbourPlan) error {
 		return err
 	}
 	defer conn.Close()
-	answer, fds, err := ask(conn, 2, &controlpb.ClientMessage{Body: &controlpb.ClientMessage_OpenGate{OpenGate: &controlpb.OpenGate{Channels: 8}}})
+	answer, fds, err := ask(conn, 2,
+		&controlpb.ClientMessage{Body: &controlpb.ClientMessage_OpenGate{OpenGate: &controlpb.OpenGate{Channels: 8}}})
 	if err != nil {
 		return err
 	}
@@ -464,7 +477,8 @@ func spoilOwnWords(ctx context.Context, _ neighbourPlan) error {
 		return errors.New("no gate")
 	}
 	for range 20 {
-		for i, size := range []uint64{answer.GetGateOpened().GetRegionSize(), answer.GetGateOpened().GetDoorbellSize()} {
+		for i, size := range []uint64{answer.GetGateOpened().GetRegionSize(),
+			answer.GetGateOpened().GetDoorbellSize()} {
 			nonsense := bytes.Repeat([]byte{byte(rand.Uint32())}, int(size))
 			if _, err := unix.Pwrite(fds[i], nonsense, 0); err != nil {
 				return err

@@ -69,7 +69,8 @@ func TestAnHonestJobGoesOnBesideHostileNeighbours(t *testing.T) {
 			beside[i] = append(beside[i], n.runJobsBeside(some, jobsARound))
 			quiesce(t, n.daemon, 0)
 			requireBaseline(t, n.daemon, before)
-			require.Eventually(t, func() bool { return n.cgroup.shmem(t) <= shmem }, daemontest.Patience, 10*time.Millisecond,
+			require.Eventually(t, func() bool { return n.cgroup.shmem(t) <= shmem }, daemontest.Patience,
+				10*time.Millisecond,
 				"shared memory of the daemon's cgroup: %v before", shmem)
 		}
 	}
@@ -134,7 +135,8 @@ func copyProgram(t *testing.T, to string) {
 }
 
 func (n *neighbourhood) as(uid uint32, dir string) workerOptions {
-	return workerOptions{program: n.program, dir: dir, credential: &syscall.Credential{Uid: uid, Gid: groupGID, NoSetGroups: true}}
+	return workerOptions{program: n.program, dir: dir, credential: &syscall.Credential{Uid: uid, Gid: groupGID,
+		NoSetGroups: true}}
 }
 
 // runJobs runs the honest job so many times and returns its speed in MiB a second.
@@ -157,12 +159,15 @@ func (n *neighbourhood) runJob() *consumerResult {
 	id := honestPartition(n.jobs)
 	n.jobs++
 	s := stream{Seed: uint64(n.jobs), MaxSize: 1000}
-	consumer := startWorkerAs(t, "honest consumer", n.daemon.Socket, n.as(honestUID, ""), workerPlan{Consumer: &consumerPlan{
-		Inputs: []shuffle.Input{{Partition: id}}, Streams: []stream{s},
-	}})
-	producer := startWorkerAs(t, "honest producer", n.daemon.Socket, n.as(honestUID, ""), workerPlan{Producer: &producerPlan{
-		Partition: id, Streams: []stream{s}, Records: n.records, Mode: emitting, Timeout: writer.DefaultBufferTimeout, FlushEvery: n.records,
-	}})
+	consumer := startWorkerAs(t, "honest consumer", n.daemon.Socket, n.as(honestUID, ""),
+		workerPlan{Consumer: &consumerPlan{
+			Inputs: []shuffle.Input{{Partition: id}}, Streams: []stream{s},
+		}})
+	producer := startWorkerAs(t, "honest producer", n.daemon.Socket, n.as(honestUID, ""),
+		workerPlan{Producer: &producerPlan{
+			Partition: id, Streams: []stream{s}, Records: n.records, Mode: emitting,
+			Timeout: writer.DefaultBufferTimeout, FlushEvery: n.records,
+		}})
 	for _, w := range []*worker{producer, consumer} {
 		select {
 		case <-w.ended:
@@ -189,7 +194,9 @@ func (n *neighbourhood) runJobsBeside(them neighbours, times int) float64 {
 func (n *neighbourhood) logRefusals() {
 	metrics, refused := n.daemon.Metrics(), 0.0
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
-		if metrics[name] > 0 && (strings.Contains(name, "reject") || strings.Contains(name, "refus") || strings.Contains(name, "excess") || strings.Contains(name, "protocol_errors")) {
+		if metrics[name] > 0 &&
+			(strings.Contains(name, "reject") || strings.Contains(name, "refus") || strings.Contains(name,
+				"excess") || strings.Contains(name, "protocol_errors")) {
 			n.t.Logf("%s %v", name, metrics[name])
 			refused += metrics[name]
 		}
@@ -228,7 +235,8 @@ func oneOfEach() neighbours {
 }
 
 func thatCompute(count int) neighbours {
-	return neighbours{fmt.Sprintf("%d that only compute", count), slices.Repeat([]neighbour{{carelessUID, slices.Sorted(maps.Keys(idleWays))}}, count)}
+	return neighbours{fmt.Sprintf("%d that only compute", count),
+		slices.Repeat([]neighbour{{carelessUID, slices.Sorted(maps.Keys(idleWays))}}, count)}
 }
 
 // letLoose starts neighbours, again and again, until stop is called.
@@ -254,7 +262,8 @@ func (n *neighbourhood) letLoose(them neighbours) (stop func()) {
 					<-w.ended
 					return
 				}
-				if text := w.stderr.String(); strings.Contains(text, "a foreign partition was read") || strings.Contains(text, "panic:") {
+				if text := w.stderr.String(); strings.Contains(text, "a foreign partition was read") ||
+					strings.Contains(text, "panic:") {
 					n.t.Errorf("%s: %s", name, text)
 				}
 			}

@@ -46,7 +46,8 @@ func produce(ctx context.Context, plan producerPlan, tell func(event)) error {
 	}
 	defer c.Close()
 	spec := shuffle.PartitionSpec{
-		ID: plan.Partition, Name: fmt.Sprintf("torture/%d", plan.Streams[0].Producer), Subpartitions: len(plan.Streams), FloatingBuffers: plan.FloatingBuffers,
+		ID: plan.Partition, Name: fmt.Sprintf("torture/%d", plan.Streams[0].Producer), Subpartitions: len(plan.Streams),
+		FloatingBuffers: plan.FloatingBuffers,
 	}
 	if plan.Discard {
 		spec.OnConsumerLost = shuffle.DiscardOnConsumerLost

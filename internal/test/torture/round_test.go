@@ -60,7 +60,8 @@ func plan(t *testing.T, rng *rand.Rand, d *daemontest.Daemon, c *client.Client) 
 			Partition: shuffle.NewPartitionID(), Records: 1000 + rng.Uint64N(14_000),
 			Mode:            []string{emitting, emitting, reserving, broadcasting}[rng.IntN(4)],
 			FloatingBuffers: []int{0, 1, 8}[rng.IntN(3)], Discard: rng.IntN(3) == 0,
-			Timeout:    []time.Duration{writer.FlushAlways, time.Millisecond, writer.DefaultBufferTimeout, writer.FlushNever}[rng.IntN(4)],
+			Timeout: []time.Duration{writer.FlushAlways, time.Millisecond, writer.DefaultBufferTimeout,
+				writer.FlushNever}[rng.IntN(4)],
 			FlushEvery: []uint64{20, 200, 1000}[rng.IntN(3)],
 		}
 		maxSize := 70_000 // over three segments
@@ -126,10 +127,12 @@ func (r *round) run(f *figures) {
 	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
 	defer cancel()
 	for i, p := range r.producers {
-		r.workers = append(r.workers, startWorker(r.t, fmt.Sprintf("producer %d", i), r.daemon.Socket, workerPlan{Producer: p}))
+		r.workers = append(r.workers, startWorker(r.t, fmt.Sprintf("producer %d", i), r.daemon.Socket,
+			workerPlan{Producer: p}))
 	}
 	for i, c := range r.consumers {
-		r.workers = append(r.workers, startWorker(r.t, fmt.Sprintf("consumer %d", i), r.daemon.Socket, workerPlan{Consumer: c}))
+		r.workers = append(r.workers, startWorker(r.t, fmt.Sprintf("consumer %d", i), r.daemon.Socket,
+			workerPlan{Consumer: c}))
 	}
 	var tasks sync.WaitGroup
 	problems := make(chan error, len(r.workers)+len(r.victims))

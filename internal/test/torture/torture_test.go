@@ -50,7 +50,8 @@ func torture(t *testing.T, rounds, seed uint64, args ...string) {
 	}
 	require.Equal(t, 1.0, before["shuffled_connections"])
 	for _, name := range []string{
-		"partitions", "mappings", "shuffled_gates", `shuffled_segments{state="granted"}`, `shuffled_segments{state="promised"}`,
+		"partitions", "mappings", "shuffled_gates", `shuffled_segments{state="granted"}`,
+		`shuffled_segments{state="promised"}`,
 		`shuffled_shm_bytes{state="control"}`, `shuffled_shm_backed_bytes`,
 	} {
 		require.Zero(t, before[name], name)

@@ -77,8 +77,10 @@ func (r *round) judgeSurvivor(w *worker, consumerGone bool, f *figures) string {
 	f.bytes += result.Bytes
 	for channel := range r.producers {
 		f.records += result.Records[channel]
-		if problem := r.judgeChannel(r.workers[channel], result.Records[channel], result.Ends[channel], result.Left, consumerGone); problem != "" {
-			return fmt.Sprintf("channel %d ended with %q after %d records: %s", channel, result.Ends[channel], result.Records[channel], problem)
+		if problem := r.judgeChannel(r.workers[channel], result.Records[channel], result.Ends[channel], result.Left,
+			consumerGone); problem != "" {
+			return fmt.Sprintf("channel %d ended with %q after %d records: %s", channel, result.Ends[channel],
+				result.Records[channel], problem)
 		}
 		if !result.Left {
 			f.ends[result.Ends[channel]]++

@@ -53,13 +53,15 @@ func startWorkerAs(t *testing.T, name, socket string, o workerOptions, plan work
 	t.Helper()
 	text, err := json.Marshal(plan)
 	require.NoError(t, err)
-	w := &worker{name: name, plan: plan, ended: make(chan struct{}), changed: make(chan struct{}), seen: make(map[string]bool)}
+	w := &worker{name: name, plan: plan, ended: make(chan struct{}), changed: make(chan struct{}),
+		seen: make(map[string]bool)}
 	w.command = exec.Command(o.program)
 	if o.nice {
 		w.command = exec.Command("nice", "-n", "19", o.program)
 	}
 	w.command.Dir = o.dir
-	w.command.Env = append(os.Environ(), workerVariable+"="+string(text), client.SocketVariable+"="+socket, "GOTRACEBACK=all",
+	w.command.Env = append(os.Environ(), workerVariable+"="+string(text), client.SocketVariable+"="+socket,
+		"GOTRACEBACK=all",
 		"GORACE=atexit_sleep_ms=0") // the race detector has every process wait a second
 	w.command.Stderr = &w.stderr
 	w.command.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: o.credential}
@@ -163,7 +165,8 @@ func (w *worker) wasKilled() bool {
 func (w *worker) report() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text := fmt.Sprintf("%s (pid %d, running %v, killed %v, committed %d): ", w.name, w.pid(), w.running(), w.killed, w.committed)
+	text := fmt.Sprintf("%s (pid %d, running %v, killed %v, committed %d): ", w.name, w.pid(), w.running(), w.killed,
+		w.committed)
 	if w.last != nil {
 		encoded, _ := json.Marshal(w.last)
 		text += string(encoded)
