@@ -55,8 +55,8 @@ func WithName(name string) Option { return func(o *options) { o.name = name } }
 // shuffle.ErrQuotaExceeded.
 func WithOperator() Option { return func(o *options) { o.operator = true } }
 
-// WithWait has Dial wait until its context ends for a daemon that is not there yet, or
-// that is about to end and may be followed by another one.
+// WithWait has Dial wait until its context ends for a daemon that is not there yet. The
+// logger hears once for what it waits.
 func WithWait() Option { return func(o *options) { o.wait = true } }
 
 // WithLogger sets where the client reports what nobody else is told of. By
@@ -148,6 +148,9 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 		if err == nil || !cutShort && !mayComeLater(err) {
 			return c, err
 		}
+		if reason == nil {
+			o.log.Info("waiting for the daemon", "error", err)
+		}
 		if reason == nil || !cutShort { // an attempt that ctx has ended tells nothing of the daemon
 			reason = err
 		}
@@ -174,7 +177,8 @@ func mayComeLater(err error) bool {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
 		return true
 	case errors.Is(err, shuffle.ErrPermission), errors.Is(err, shuffle.ErrQuotaExceeded),
-		errors.Is(err, shuffle.ErrProtocol):
+		errors.Is(err, shuffle.ErrProtocol), errors.Is(err, shuffle.ErrVersionMismatch),
+		errors.Is(err, shuffle.ErrInvalidArgument), errors.Is(err, shuffle.ErrNoMemory):
 		return false
 	}
 	return errors.Is(err, shuffle.ErrDraining) || errors.Is(err, shuffle.ErrDaemonLost) // it has ended meanwhile

@@ -71,11 +71,9 @@ func TestFailAndReleaseAreToldUnderAnEndedContext(t *testing.T) {
 	cause := errors.New("the source has stopped")
 	for want, call := range map[error]func(p shuffle.ResultPartition, ctx context.Context) error{
 		shuffle.ErrPartitionFailed: func(p shuffle.ResultPartition, ctx context.Context) error {
-			return p.Fail(ctx,
-				cause)
+			return p.Fail(ctx, cause)
 		},
-		shuffle.ErrPartitionReleased: func(p shuffle.ResultPartition,
-			ctx context.Context) error {
+		shuffle.ErrPartitionReleased: func(p shuffle.ResultPartition, ctx context.Context) error {
 			return p.Release(ctx)
 		},
 	} {

@@ -52,50 +52,31 @@ var programs = sync.OnceValues(func() (folder string, err error) {
 	if err := os.Remove(filepath.Join(module, "examples_test.go")); err != nil {
 		return "", err
 	}
-	if err := makeModule(root, module); err != nil {
+	mod := "module job\n\nrequire shuffled v0.0.0\n\nreplace shuffled => " + root + "\n" // as the README says
+	if err := os.WriteFile(filepath.Join(module, "go.mod"), []byte(mod), 0o644); err != nil {
 		return "", err
 	}
-	build := func(in string, packages string) error {
-		command := exec.Command("go", "build", "-o", folder+"/", packages)
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum")) // in place of go mod tidy, which needs the network
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(module, "go.sum"), sums, 0o644); err != nil {
+		return "", err
+	}
+	run := func(in string, args ...string) error {
+		command := exec.Command("go", args...)
 		command.Dir = in
-		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("%v in %s: %w\n%s", command.Args, in, err, out)
 		}
 		return nil
 	}
-	if err := build(module, "./..."); err != nil {
+	if err := run(module, "build", "-o", folder+"/", "./..."); err != nil {
 		return "", err
 	}
-	return folder, build(root, "./cmd/shuffled")
+	return folder, run(root, "build", "-o", folder+"/", "./cmd/shuffled")
 })
-
-// makeModule makes a module whose go.mod says where shuffled lies, with the versions that
-// shuffled itself has.
-func makeModule(root, module string) error {
-	own, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		return err
-	}
-	lines := strings.SplitAfter(string(own), "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, "module ") {
-			lines[i] = "module job\n\nrequire shuffled v0.0.0\n\nreplace shuffled => " + root + "\n"
-		}
-		if strings.HasPrefix(line, "tool (") {
-			lines = lines[:i] // the project's own tools
-			break
-		}
-	}
-	if err := os.WriteFile(filepath.Join(module, "go.mod"), []byte(strings.Join(lines, "")), 0o644); err != nil {
-		return err
-	}
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(module, "go.sum"), sums, 0o644)
-}
 
 // A job is programs that run beside a daemon.
 type job struct {

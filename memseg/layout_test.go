@@ -134,8 +134,7 @@ func TestHeaderWithOneFieldChangedIsRefusedByName(t *testing.T) {
 					word = "subpartitions"
 				}
 				decode := func(h []byte) error {
-					_,
-						err := DecodePartitionHeader(h, partition.RegionSize())
+					_, err := DecodePartitionHeader(h, partition.RegionSize())
 					return err
 				}
 				if kind == "gate" {

@@ -204,8 +204,7 @@ func (m *Memfd) ReopenReadOnly() (int, error) {
 func (m *Memfd) Commit(offset, length int64) error {
 	err := m.control(func(fd int) error {
 		return retryEINTR(func() error {
-			return unix.Fallocate(fd, 0, offset,
-				length)
+			return unix.Fallocate(fd, 0, offset, length)
 		})
 	})
 	if err != nil {

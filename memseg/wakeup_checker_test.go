@@ -53,15 +53,13 @@ func (m *model) moves(w *world) (to []move, last bool, err error) {
 		if w.writer.at != ended || w.flusher.at != ended {
 			_ = add("the producer dies", func(w *world) (bool, error) {
 				w.control.died = producerDied
-				return true,
-					nil
+				return true, nil
 			})
 		}
 		if w.consumer.at != ended {
 			_ = add("the consumer dies", func(w *world) (bool, error) {
 				w.control.died = consumerDied
-				return true,
-					nil
+				return true, nil
 			})
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"shuffled/internal/absent"
+	"shuffled/internal/ctxerr"
 	"shuffled/shuffle"
 )
 
@@ -24,9 +26,15 @@ func WaitAny(ctx context.Context, gates ...shuffle.InputGate) (index int, err er
 		if absent.Is(g) {
 			return i, fmt.Errorf("wait for gates: gate %d is nil: %w", i, shuffle.ErrInvalidArgument)
 		}
+		if before := slices.Index(gates, g); before < i {
+			return i, fmt.Errorf("wait for gates: gate %d is gate %d: %w", i, before, shuffle.ErrInvalidArgument)
+		}
+	}
+	if ctx.Err() != nil {
+		return -1, fmt.Errorf("wait for gates: %w", ctxerr.Of(ctx))
 	}
 	first := rand.IntN(len(gates)) // so that no gate is passed over for ever
-	for i := 0; i < len(gates) && ctx.Err() == nil; i++ {
+	for i := 0; i < len(gates); i++ {
 		if at := (first + i) % len(gates); gates[at].IsAvailable() {
 			return at, nil
 		}

@@ -18,7 +18,8 @@ import "context"
 // A gate ends with io.EOF if every channel has delivered all of its partition, and
 // only then. Once one of them has lost something, which its ChannelError tells at
 // that moment, the others can be read to their ends, and then each call returns
-// ErrIncomplete with the first of these errors.
+// ErrIncomplete with the first of the errors that have ended a channel; if there is none, with
+// that of the first record that was passed over.
 //
 // A user may keep some buffers of a channel, at least one and up to half of the
 // subpartition's share of the producer's pool, while it reads on. Since buffers are

@@ -37,7 +37,7 @@ const (
 )
 
 // A PartitionSpec describes a result partition to create. The zero value of
-// every field but ID and Subpartitions is a usable default.
+// every field but Subpartitions is a usable default, once ID or Name is set.
 type PartitionSpec struct {
 	// ID tells the partition from others of the user who creates it. Zero is that of
 	// its Name, see NamedPartitionID; one of the two is required.
@@ -50,7 +50,8 @@ type PartitionSpec struct {
 	// Replace lets the attempt take the place of an older one also if that has
 	// finished and waits for its consumers.
 	Replace bool
-	// Name is shown to operators and in errors; at most MaxNameLength bytes of UTF-8.
+	// Name is shown to operators and in errors; at most MaxNameLength bytes of UTF-8. If
+	// ID is zero it is what consumers find the partition by.
 	Name string
 	// Type defaults to PipelinedBounded.
 	Type ResultPartitionType

@@ -90,12 +90,10 @@ func TestRecordThatItsCodecCannotAppendIsNotWrittenAndTheWriterGoesOn(t *testing
 	mine := errors.New("mine")
 	for name, emit := range map[string]func(w *writer.RecordWriter[string], rec string) error{
 		"emit": func(w *writer.RecordWriter[string], rec string) error {
-			return w.EmitTo(context.Background(), rec,
-				0)
+			return w.EmitTo(context.Background(), rec, 0)
 		},
 		"broadcast": func(w *writer.RecordWriter[string], rec string) error {
-			return w.Broadcast(context.Background(),
-				rec)
+			return w.Broadcast(context.Background(), rec)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

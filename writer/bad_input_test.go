@@ -200,14 +200,12 @@ func TestCodecThatUsesItsWriterIsRefused(t *testing.T) {
 	for name, use := range map[string]func(w *writer.RecordWriter[string]) error{
 		"emits": func(w *writer.RecordWriter[string]) error { return w.Emit(ctx, "inner") },
 		"emits a long one": func(w *writer.RecordWriter[string]) error {
-			return w.EmitTo(ctx,
-				string(make([]byte, 200)), 0)
+			return w.EmitTo(ctx, string(make([]byte, 200)), 0)
 		},
 		"emits to another": func(w *writer.RecordWriter[string]) error { return w.EmitTo(ctx, "inner", 1) },
 		"broadcasts":       func(w *writer.RecordWriter[string]) error { return w.Broadcast(ctx, "inner") },
 		"broadcasts an event": func(w *writer.RecordWriter[string]) error {
-			return w.BroadcastEvent(ctx,
-				shuffle.CustomEvent{})
+			return w.BroadcastEvent(ctx, shuffle.CustomEvent{})
 		},
 		"finishes": func(w *writer.RecordWriter[string]) error { return w.Finish(ctx) },
 	} {

@@ -76,8 +76,7 @@ func TestWriterIsClosedUnderARecord(t *testing.T) {
 	for name, end := range map[string]func(w *writer.RecordWriter[string]) error{
 		"closed": func(w *writer.RecordWriter[string]) error { return nil },
 		"failed": func(w *writer.RecordWriter[string]) error {
-			return w.Fail(context.Background(),
-				errors.New("cause"))
+			return w.Fail(context.Background(), errors.New("cause"))
 		},
 	} {
 		link := linktest.New(t, linktest.Config{Memory: linktest.Mapped, Subpartitions: 1, Segments: 4,

@@ -134,9 +134,8 @@ func TestSummaryHasTheShuffleBesideTheOthers(t *testing.T) {
 	require.Equal(t, tile{"6.00 µs", "Latency, median, round-trip, parked",
 		[]string{"99 % within 48.0 µs", "1.50 × a bare futex"}}, latency[0])
 	require.Equal(t, "Latency, median, one-way, spinning, 1,000/s", latency[2].Label)
-	require.Equal(t,
-		[]tile{{"40.0 ns", "Processor time of a record, 1,000 subpartitions",
-			[]string{"1.98 × that with 8", "4.10 KiB of shared memory each"}}}, fanoutTiles(sampleFanout()))
+	require.Equal(t, []tile{{"40.0 ns", "Processor time of a record, 1,000 subpartitions",
+		[]string{"1.98 × that with 8", "4.10 KiB of shared memory each"}}}, fanoutTiles(sampleFanout()))
 	require.Equal(t, tile{"0.400", "System calls for a MiB, 100 B records",
 		[]string{"0.0167 bytes copied by the kernel for each byte"}}, auditTiles(sampleAudit())[0])
 }

@@ -116,8 +116,7 @@ func TestARoundThatFailedLeavesNothingBehind(t *testing.T) {
 
 	require.NoError(t, func() error {
 		r.snapshots = []bpf.Counts{socketCounts(1)}
-		return p.Begin(unixSettings,
-			pair)
+		return p.Begin(unixSettings, pair)
 	}())
 	p.Close()
 	require.False(t, r.open)

@@ -78,9 +78,8 @@ func describe(of string, p *results.Profile) *Report {
 		r.Lines = append(r.Lines, overheadLine(o))
 	}
 	if p.Skipped > 0 {
-		r.Lines = append(r.Lines,
-			units.Plural(int(p.Skipped), "event")+
-				" came while another one was being counted, and may be missing in some figure")
+		r.Lines = append(r.Lines, units.Plural(int(p.Skipped), "event")+
+			" came while another one was being counted, and may be missing in some figure")
 	}
 	r.Lines = append(r.Lines, remarks(p)...)
 	return r

@@ -158,9 +158,8 @@ func TestComparisonTable(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, compareFiles(t, a, b, false).WriteTable(&out))
 	text := out.String()
-	require.True(t,
-		strings.HasPrefix(text,
-			"machines differ: memory 8.0 GiB and 4.0 GiB; only ratios compare\nsettings that do not vary: record_size=100\n\n"), text)
+	require.True(t, strings.HasPrefix(text,
+		"machines differ: memory 8.0 GiB and 4.0 GiB; only ratios compare\nsettings that do not vary: record_size=100\n\n"), text)
 	require.True(t, strings.HasSuffix(text, "\nonly in A: transport=tcp,record_size=100\n"), text)
 	require.Contains(t, text, `
 settings        figure         A                             B                          change    n    p      verdict

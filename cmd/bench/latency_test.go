@@ -118,9 +118,8 @@ func TestLatencyEndsWhenAWorkerDies(t *testing.T) {
 			bench.DieConsuming: "consumer"} {
 			got := runProgram(t, fault, append([]string{"latency", "--seconds", "10", "--rate", "50000"}, args...)...)
 			require.Equal(t, exitFailed, got.code, "%s %s: %s", name, fault, got.stdout)
-			require.Regexp(t,
-				"bench latency: "+name+`.*, round 1: `+worker+
-					` 0: process \d+ ended without a result: signal: killed\n`, got.stderr)
+			require.Regexp(t, "bench latency: "+name+`.*, round 1: `+worker+
+				` 0: process \d+ ended without a result: signal: killed\n`, got.stderr)
 		}
 	}
 }

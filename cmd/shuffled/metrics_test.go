@@ -276,8 +276,7 @@ func TestEachRefusalMovesItsMetric(t *testing.T) {
 			func() error { return next(shuffle.NewPartitionID(), time.Millisecond) }},
 		{failed("partition_failed"), shuffle.ErrPartitionFailed, func() error {
 			return next(ended(func(p shuffle.ResultPartition) error {
-				return p.Fail(testContext(t),
-					errors.New("cause"))
+				return p.Fail(testContext(t), errors.New("cause"))
 			}), time.Hour)
 		}},
 		{failed("partition_released"), shuffle.ErrPartitionReleased, func() error {

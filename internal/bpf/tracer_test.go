@@ -141,12 +141,10 @@ func TestMissingPartsHaveNoFigures(t *testing.T) {
 			r.Syscalls, r.Returned, r.Futex, r.Channels = nil, nil, nil, [Channels]*ChannelCounts{}
 		}},
 		{"switches", func(a *attachments) { a.switches = false }, func(_ *Counts, r *RoleCounts) {
-			r.Switches,
-				r.WakeLatency = nil, nil
+			r.Switches, r.WakeLatency = nil, nil
 		}},
 		{"wake-ups", func(a *attachments) { a.wakes = false }, func(c *Counts, r *RoleCounts) {
-			c.Wakes,
-				r.WakeLatency = nil, nil
+			c.Wakes, r.WakeLatency = nil, nil
 		}},
 		{"faults", func(a *attachments) { a.faults = false }, func(_ *Counts, r *RoleCounts) { r.Faults = nil }},
 		{"hand-offs", func(a *attachments) { a.handoff = false }, func(c *Counts, _ *RoleCounts) { c.Handoff = nil }},

@@ -35,7 +35,7 @@ func (e *FieldError) Unwrap() error { return e.Kind }
 // sentinel that they stand for.
 func describeShortage(err error) error {
 	switch {
-	case errors.Is(err, shuffle.ErrQuotaExceeded) || errors.Is(err, shuffle.ErrNoMemory):
+	case errors.Is(err, shuffle.ErrQuotaExceeded):
 		return err
 	case errors.Is(err, unix.EMFILE):
 		return fmt.Errorf("limit RLIMIT_NOFILE of the daemon: %w: %w", err, shuffle.ErrQuotaExceeded)
@@ -43,6 +43,8 @@ func describeShortage(err error) error {
 		return fmt.Errorf("limit fs.file-max of the host: %w: %w", err, shuffle.ErrQuotaExceeded)
 	case errors.Is(err, unix.EFBIG):
 		return fmt.Errorf("limit RLIMIT_FSIZE of the daemon: %w: %w", err, shuffle.ErrQuotaExceeded)
+	case errors.Is(err, shuffle.ErrNoMemory): // memory that the kernel does not back, but for the reasons above
+		return err
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%w: %w", err, shuffle.ErrNoMemory)
 	}

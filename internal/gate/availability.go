@@ -2,7 +2,9 @@ package gate
 
 import (
 	"context"
+	"fmt"
 
+	"shuffled/internal/ctxerr"
 	"shuffled/shuffle"
 )
 
@@ -19,6 +21,9 @@ func (g *InputGate) IsAvailable() bool {
 func (g *InputGate) WaitAvailable(ctx context.Context) error {
 	if err := g.check(ctx); err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("read input gate: %w", ctxerr.Of(ctx))
 	}
 	_, err := g.next(ctx, nil, byWaiting)
 	return err

@@ -22,8 +22,7 @@ func TestGateIsAvailableForWhatNextReturns(t *testing.T) {
 		"a buffer": {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { emit(t, links[1], segmentSize) },
 			nil},
 		"an event": {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) {
-			sendEvent(t, links[1],
-				priorityEvent)
+			sendEvent(t, links[1], priorityEvent)
 		}, nil},
 		"an end":    {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) { finish(t, links[0]) }, nil},
 		"a failure": {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.FailChannel(1, lost) }, lost},
@@ -32,8 +31,7 @@ func TestGateIsAvailableForWhatNextReturns(t *testing.T) {
 		"given up": {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.Sever(lost) }, lost},
 		"a flush": {func(t *testing.T, _ *linktest.Gate, links []*linktest.Link) {
 			emit(t, links[0], 8)
-			flush(t,
-				links[0])
+			flush(t, links[0])
 		}, nil},
 		"the daemon": {func(_ *testing.T, g *linktest.Gate, _ []*linktest.Link) { g.SetDaemonLost(nil) },
 			shuffle.ErrDaemonLost},
@@ -258,4 +256,22 @@ func TestGateIsNotAvailableForTheBeginningOfARecordThatWasRead(t *testing.T) {
 	}
 	require.NoError(t, <-sent)
 	require.False(t, g.IsAvailable())
+}
+
+// A context that has ended is looked at before anything that could be read.
+func TestWaitLooksAtItsContextFirst(t *testing.T) {
+	g, links := newGate(t, linktest.Heap, 1)
+	finish(t, links[0])
+	require.True(t, g.IsAvailable())
+	require.ErrorIs(t, g.WaitAvailable(canceled()), context.Canceled)
+	index, err := reader.WaitAny(canceled(), g.InputGate)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, -1, index)
+}
+
+func TestWaitAnyRefusesAGateThatIsThereTwice(t *testing.T) {
+	g, _ := newGate(t, linktest.Heap, 1)
+	_, err := reader.WaitAny(context.Background(), g.InputGate, g.InputGate)
+	require.ErrorIs(t, err, shuffle.ErrInvalidArgument)
+	require.ErrorContains(t, err, "gate 1 is gate 0")
 }

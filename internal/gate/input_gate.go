@@ -350,7 +350,9 @@ func (g *InputGate) theEnd() error {
 	if g.loss == nil {
 		return io.EOF
 	}
-	return fmt.Errorf("%w: %w", g.loss, shuffle.ErrIncomplete)
+	loss := *g.loss
+	loss.Ended = true
+	return fmt.Errorf("%w: %w", &loss, shuffle.ErrIncomplete)
 }
 
 // poll reads one element of a channel. A result without a buffer means that the

@@ -36,6 +36,9 @@ func (g *InputGate) failReading(channel int, err error) *shuffle.ChannelError {
 func (g *InputGate) fail(channel int, err error) *shuffle.ChannelError {
 	e := g.lose(channel, err)
 	e.Ended = true
+	if !g.loss.Ended {
+		g.loss = e // it says more than a record that was passed over
+	}
 	g.channels[channel].record = partialRecord{}
 	g.end(channel, false)
 	return e

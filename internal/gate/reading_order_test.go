@@ -347,8 +347,7 @@ func TestRecordLongerThanTheGateTakesEndsItsChannel(t *testing.T) {
 			link := linktest.New(t, linktest.Config{Memory: linktest.Heap, Subpartitions: 1,
 				Segments: 10_000_000/row.segment/100 + 20, SegmentSize: row.segment})
 			g := linktest.NewGate(t, linktest.Heap, 2, func(s *shuffle.GateSpec) {
-				s.MaxRecordLength,
-					s.CopyRecords = row.longest, copies
+				s.MaxRecordLength, s.CopyRecords = row.longest, copies
 			})
 			other := newLink(t, linktest.Heap)
 			g.Attach(0, link, 0)

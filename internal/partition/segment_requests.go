@@ -45,7 +45,8 @@ func (p *ResultPartition) WaitAvailable(ctx context.Context) (err error) {
 		lack.of, lack.subpartition = segmentShortage, everySubpartition
 		if i := slices.IndexFunc(p.subpartitions, (*ResultSubpartition).isAtQuota); i >= 0 {
 			lack.of, lack.subpartition = quotaShortage, i
-			p.finishBuilders() // an open buffer cannot be released
+			p.finishShared() // an open buffer cannot be released
+			p.finishOwn(p.subpartitions[i])
 			return memseg.ErrQueueFull
 		}
 		if !p.pool.Available() {
