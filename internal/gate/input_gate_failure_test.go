@@ -18,6 +18,7 @@ import (
 	"shuffled/internal/standstill"
 	"shuffled/internal/test/linktest"
 	"shuffled/memseg"
+	"shuffled/reader"
 	"shuffled/shuffle"
 )
 
@@ -467,4 +468,30 @@ func TestWakeUpPageSaysHowLongGatesSleep(t *testing.T) {
 			memseg.MaxParkTime))
 	require.Contains(t, string(page), fmt.Sprintf("| either, once the daemon is lost | %v |",
 		standstill.Step(standstill.Grace)))
+}
+
+// Whoever passes over refused records is told at the end of a channel that was cut, which
+// says more than the first of them.
+func TestGateEndsWithTheLossOfAChannelRatherThanWithARefusedRecord(t *testing.T) {
+	g, links := newGate(t, linktest.Heap, 2)
+	emitStrings(t, links[0], []string{"x"}) // and its end
+	var seen []error
+	read := func() {
+		for _, err := range reader.Records(context.Background(), g.InputGate, picky{}) {
+			seen = append(seen, err)
+		}
+	}
+	read()
+	require.Len(t, seen, 1)
+	require.ErrorIs(t, seen[0], shuffle.ErrCorruptRecord)
+	g.FailChannel(1, shuffle.ErrProducerLost)
+	read()
+	read()
+	require.Len(t, seen, 3)
+	require.ErrorIs(t, seen[2], shuffle.ErrIncomplete)
+	require.ErrorIs(t, seen[2], shuffle.ErrProducerLost)
+	var channel *shuffle.ChannelError
+	require.ErrorAs(t, seen[2], &channel)
+	require.Equal(t, 1, channel.Channel)
+	require.True(t, channel.Ended)
 }
