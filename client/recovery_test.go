@@ -39,8 +39,8 @@ func produceStage(ctx context.Context, c *Client, id shuffle.PartitionID,
 
 // consumeStage reads one subpartition of a stage, whole, from whichever attempt is
 // the first to be whole.
-func consumeStage(ctx context.Context, c *Client, id shuffle.PartitionID, subpartition int) (records []string,
-	err error) {
+func consumeStage(ctx context.Context, c *Client, id shuffle.PartitionID,
+	subpartition int) (records []string, err error) {
 	input := shuffle.Input{Partition: id, Subpartition: subpartition}
 	for {
 		records, err = readAttempt(ctx, c, input)

@@ -28,6 +28,26 @@ func Prepare(root *cobra.Command) {
 	}
 	root.AddCommand(manCommand(root))
 	root.SetHelpCommand(helpCommand(root))
+	prepareCompletion(root)
+}
+
+// prepareCompletion has cobra's command completion treat mistakes so too.
+func prepareCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil || completion == root {
+		return
+	}
+	for _, shell := range completion.Commands() {
+		shell.Args = NoArguments
+	}
+	completion.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return Unknown("shell", args[0], commandNames(completion))
+		}
+		return Usagef("give a shell: one of %s", strings.Join(commandNames(completion), ", "))
+	}
+	completion.Run = func(*cobra.Command, []string) {} // makes cobra look at the arguments
 }
 
 // Execute runs what the arguments say, and returns the command that they name.

@@ -45,6 +45,9 @@ func TestMistakesSayWhatWasProbablyMeant(t *testing.T) {
 		{[]string{"serve", "memory=1"}, `unexpected argument "memory=1": did you mean --memory=1?`},
 		{[]string{"serve", "-help"}, "flag -help has two dashes: use --help"},
 		{[]string{"man"}, "want one argument"},
+		{[]string{"completion"}, "give a shell: one of bash, fish, powershell, zsh"},
+		{[]string{"completion", "bsh"}, `unknown shell "bsh": did you mean bash?`},
+		{[]string{"completion", "bash", "zsh"}, `unexpected argument "zsh"`},
 	} {
 		_, stdout, stderr, err := execute(t, row.args...)
 		var usage *UsageError
