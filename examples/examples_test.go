@@ -66,7 +66,7 @@ var programs = sync.OnceValues(func() (folder string, err error) {
 	run := func(in string, args ...string) error {
 		command := exec.Command("go", args...)
 		command.Dir = in
-		command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+		command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off")
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("%v in %s: %w\n%s", command.Args, in, err, out)
 		}
@@ -168,8 +168,8 @@ func TestWordCountOfAKilledTaskIsNoCount(t *testing.T) {
 	counter, splitter := j.start(nil, "count 0 1"), j.start(nil, "split 0 1 "+fifo)
 	words, err := os.OpenFile(fifo, os.O_WRONLY, 0) // it is about to read, so its partition is there
 	require.NoError(t, err)
-	_, err = words.WriteString("some words of a text that goes on\n")
-	require.NoError(t, err)
+	_, err = words.WriteString(strings.Repeat("some words of a text that goes on\n", 1<<15))
+	require.NoError(t, err) // what a pipe does not hold of it has been read, so words were sent
 	require.NoError(t, splitter.Process.Kill())
 	require.Error(t, splitter.Wait())
 	require.NoError(t, words.Close())

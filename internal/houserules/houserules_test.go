@@ -212,6 +212,29 @@ func TestUsersNeedNothingOfTheHost(t *testing.T) {
 	}
 }
 
+// An example shows what a user imports: what it takes to produce, or to consume.
+func TestExamplesImportTheirSideAlone(t *testing.T) {
+	programs := 0
+	for _, f := range sources(t) {
+		if !strings.HasPrefix(f.folder(), "examples/") || f.isTest() {
+			continue
+		}
+		programs++
+		var ours []string
+		for _, path := range f.imports() {
+			if inside, ok := strings.CutPrefix(path, "shuffled/"); ok {
+				ours = append(ours, inside)
+			}
+		}
+		side := "writer"
+		if slices.Contains(ours, "reader") {
+			side = "reader"
+		}
+		require.Subset(t, []string{"client", "shuffle", side}, ours, "%s", f.path)
+	}
+	require.NotZero(t, programs, "no example was found")
+}
+
 // What internal/test holds is linked by tests alone: by files of tests, and by the
 // packages there.
 func TestProductImportsNothingOfTests(t *testing.T) {

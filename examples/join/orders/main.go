@@ -41,6 +41,9 @@ func send(ctx context.Context, args []string) error {
 		numbers[i] = n
 	}
 	joiners, orders, customers := int(numbers[0]), numbers[1], numbers[2]
+	if customers < 1 {
+		return fmt.Errorf("%d customers, want 1 or more", customers)
+	}
 	c, err := client.Dial(ctx, client.WithWait())
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -21,13 +21,20 @@ import (
 // A keyCodec writes a key as eight bytes.
 type keyCodec struct{}
 
-func (keyCodec) Size(uint64) int                         { return 8 }
-func (keyCodec) Append(dst []byte, key uint64) []byte    { return binary.BigEndian.AppendUint64(dst, key) }
-func (keyCodec) Decode(src []byte) (key uint64, _ error) { return binary.BigEndian.Uint64(src), nil }
+func (keyCodec) Size(uint64) int                      { return 8 }
+func (keyCodec) Append(dst []byte, key uint64) []byte { return binary.BigEndian.AppendUint64(dst, key) }
+
+func (keyCodec) Decode(src []byte) (uint64, error) {
+	if len(src) != 8 {
+		return 0, fmt.Errorf("a key has 8 bytes, not %d", len(src))
+	}
+	return binary.BigEndian.Uint64(src), nil
+}
 
 // byRange gives each subpartition as many keys.
 func byRange(key uint64, subpartitions int) int {
-	return int(key / (math.MaxUint64/uint64(subpartitions) + 1))
+	index, _ := bits.Mul64(key, uint64(subpartitions))
+	return int(index)
 }
 
 func main() {

@@ -29,5 +29,3 @@ until [ -S "$dir/shuffled.sock" ]; do
 done
 echo "shuffled $("$bin/shuffled" version) serves at $dir/shuffled.sock"
 "$bin/bench" wordcount --socket "$dir/shuffled.sock" --producers 2 --consumers 2
-echo "With $(nproc) cores the four processes share them with the daemon: each word is hashed, written and read once more than in"
-echo "one process, which costs the processor time that a second core brings. More cores, or more work per word, tip it."
