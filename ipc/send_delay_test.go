@@ -1,8 +1,10 @@
 package ipc
 
 import (
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -12,10 +14,10 @@ import (
 func TestShortageOfTheKernelDelaysASendAndEndsNothing(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ETOOMANYREFS, unix.EMFILE, unix.ENOBUFS, unix.EAGAIN} {
 		a, b := newPair(t)
-		putOff := 0
+		var putOff atomic.Int32
 		o := NewBoundedOutbox(a, 10, nil, func(err error) {
-			require.ErrorIs(t, err, errno)
-			putOff++
+			assert.ErrorIs(t, err, errno)
+			putOff.Add(1)
 		})
 		defer o.Close()
 		left := 3
@@ -31,7 +33,7 @@ func TestShortageOfTheKernelDelaysASendAndEndsNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, fds, 1)
 		fds.Close()
-		require.Equal(t, 3, putOff)
+		require.EqualValues(t, 3, putOff.Load())
 		require.NoError(t, o.Err())
 	}
 }
